@@ -239,11 +239,7 @@ static inline double *network_head(const struct network *chain, size_t layer) {
 
 /* The network that writes an output's messages, or reads its candidates. */
 static inline struct network *network_of_output(const struct network *n, size_t output) {
-    size_t k = n->model->chain_count - 1;
-    while (k > 0 &&
-           (n->model->chains[k].kind < CHAIN_WRITER || n->model->chains[k].output != output))
-        k--;
-    return n->chains[k];
+    return n->chains[model_chain_of_output(n->model, output)];
 }
 
 /* The network that reads messages; NULL: none does. */

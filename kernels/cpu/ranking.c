@@ -60,21 +60,6 @@ static float *candidate(const struct ranked *r, size_t k) {
                         : r->tower->output + k * r->tower->padded;
 }
 
-/* c of all candidates that are not symbols. */
-static void read_candidates(const struct ranked *r) {
-    struct network *tower = r->tower;
-    const struct network_steps run = run_of(r);
-    if (is_symbol(r))
-        return;
-    network_forward(tower, &run, run.count);
-    for (size_t k = 0; k < r->count; k++) {
-        tower->x[k] = layer_input(tower, &run, tower->layer_count, k);
-        tower->y[k] = tower->output + k * tower->padded;
-    }
-    split_project(tower, tower->parameters + tower->at[TENSOR_OUTPUT_WEIGHT], tower->padded,
-                  tower->width, NULL, tower->x, tower->y, r->count);
-}
-
 /* - sum max(0, |q| - |c| / norm)^2: x is the more general of the two. */
 static float order(const float *q, const float *c, float norm, size_t size) {
     float sum = 0;
@@ -103,7 +88,9 @@ static float score_of(const struct ranked *r, size_t k) {
 
 /* Scores all candidates, in tower->scores. */
 static void score_candidates(struct ranked *r) {
-    read_candidates(r);
+    const struct network_steps run = run_of(r);
+    if (!is_symbol(r))
+        network_forward(r->tower, &run, 0);
     r->norm = norm_of(r->q, r->size);
     for (size_t k = 0; k < r->count; k++)
         r->tower->scores[k] = score_of(r, k);

@@ -317,6 +317,11 @@ static inline bool layer_normalizes_output(const struct layer *layer) {
     return norm_kind(layer->norm)->source != SOURCE_NOTHING && layer_is_columns(layer);
 }
 
+/* The number of the chain that has layer n of all; and of the one that writes or ranks an output; 0
+   without one. */
+size_t model_chain_of_layer(const struct model *model, size_t n);
+size_t model_chain_of_output(const struct model *model, size_t output);
+
 /* Layer n of all chains; and an output. */
 const struct layer *model_layer(const struct model *model, size_t n);
 static inline const struct output *architecture_output(const struct architecture *a, size_t k) {
@@ -406,13 +411,6 @@ static inline bool model_has_target(const struct model *model, enum target targe
             return true;
     return false;
 }
-static inline bool model_waits_for_x(const struct model *model) {
-    return model_has_target(model, TARGET_NEXT);
-}
-static inline bool model_waits_for_labels(const struct model *model) {
-    return model_has_target(model, TARGET_LATER);
-}
-
 /* Whether the scale of an only output, or of x, is that of the head's targets. */
 static inline bool model_scales(const struct model *model, size_t head) {
     const struct output *output = model_output(model, model->heads[head].output);
@@ -434,9 +432,6 @@ static inline bool targets_are_inputs(const struct model *model) {
 }
 static inline bool targets_are_labels(const struct model *model) {
     return output_is_later(&model->architecture.output);
-}
-static inline bool targets_are_given(const struct model *model) {
-    return model->architecture.output.target == TARGET_GIVEN;
 }
 static inline bool input_has_experts(const struct input *input) {
     return input->scale == SCALE_FORECAST;
