@@ -403,13 +403,6 @@ static int columns_read(const struct walk *walk, const yaml_node_t *node,
     return 0;
 }
 
-/* A text is never valid: this is a list. */
-static int list_store(const struct config_key *key, const char *text, bool quoted, void *where) {
-    (void)key, (void)quoted;
-    *(size_t *)where = 0;
-    return *text ? -1 : 0;
-}
-
 static void print_column(struct config_text *to, const struct column *column) {
     config_add(to, "{");
     for (unsigned k = 0; k < COLUMN_KEYS; k++) {
@@ -503,7 +496,6 @@ const struct value_type value_columns = {
     "a list of 1 to $most, as in [{name: load}, {name: host, kind: symbol, size: 8}]",
     sizeof(size_t),
     .most = COLUMNS_MAX,
-    .store = list_store,
     .read = columns_read,
     .print = columns_print,
     .same = lists_same};
@@ -545,7 +537,7 @@ static void names_print(const struct config_key *key, const void *where, struct 
 const struct value_type value_column_names = {
     "list of words",      "a list of names, each once; with target: next names of columns",
     sizeof(size_t),       .most = COLUMNS_MAX,
-    .store = list_store,  .read = names_read,
+    .read = names_read,
     .print = names_print, .same = lists_same};
 
 /* ---- Parts: read as if they stood elsewhere, in a configuration of their own ---- */
@@ -571,12 +563,10 @@ static struct reading *read_part(const struct walk *walk, const yaml_node_t *nod
 
 static bool is_default(const struct config_key *key, size_t layer, const void *draft) {
     char text[CONFIG_TEXT_SIZE];
-    if (!key->fallback)
-        return false;
+    const char *fallback = key->fallback ? key->fallback : "";
     config_value_print(key, layer, draft, text, sizeof text);
-    return !strcmp(text, key->fallback) ||
-           (key->type == &value_float &&
-            (float)strtod(text, NULL) == (float)strtod(key->fallback, NULL));
+    return !strcmp(text, fallback) || (key->type == &value_float && key->fallback &&
+                                       strtof(text, NULL) == strtof(fallback, NULL));
 }
 
 /* "{cell: gru, size: 8}": the values below the section that differ from their defaults. */
@@ -650,7 +640,7 @@ static void layers_print(const struct config_key *key, const void *where, struct
 const struct value_type value_layers = {
     "list of mappings",    "a list of 1 to $most layers, as in [{cell: gru, size: 64}]",
     sizeof(struct layers), .most = SEQUENCE_LAYERS_MAX,
-    .store = list_store,   .read = layers_read,
+    .read = layers_read,
     .print = layers_print, .same = lists_same};
 
 /* ---- Outputs ---- */
@@ -694,7 +684,6 @@ const struct value_type value_outputs = {
     "a list of 1 to $most, as in [{name: next, loss: softmax, target: next}]",
     sizeof(size_t),
     .most = OUTPUTS_MAX,
-    .store = list_store,
     .read = outputs_read,
     .print = outputs_print,
     .same = lists_same};

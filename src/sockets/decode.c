@@ -8,6 +8,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "common/text.h"
 #include "common/unaligned.h"
 #include "common/wire.h"
 #include "decode_json.h"
@@ -178,28 +179,25 @@ const char *decoder_names(const struct decoder *decoder, char text[SCHEMA_NAMES_
                  {"kinds", decoder->x.columns, decoder->x.width, true},
                  {"target_names", decoder->targets, decoder->y.width, false}};
     const struct model *model = decoder->model;
-    size_t used = 0, others = model->architecture.other_count;
+    size_t others = model->architecture.other_count;
+#define APPEND(...) text_append(text, SCHEMA_NAMES_SIZE, __VA_ARGS__)
     *text = 0;
     if (decoder->x.longest)
-        used += (size_t)snprintf(text + used, SCHEMA_NAMES_SIZE - used,
-                                 ",\"sequence\":{\"longest\":%zu}", decoder->x.longest);
+        APPEND(",\"sequence\":{\"longest\":%zu}", decoder->x.longest);
     if (decoder->y.longest && !decoder->y.refused)
-        used += (size_t)snprintf(text + used, SCHEMA_NAMES_SIZE - used,
-                                 ",\"target_sequence\":{\"longest\":%zu}", decoder->y.longest);
+        APPEND(",\"target_sequence\":{\"longest\":%zu}", decoder->y.longest);
     for (size_t k = 0; others && k <= others; k++)
-        used += (size_t)snprintf(text + used, SCHEMA_NAMES_SIZE - used, "%s\"%s\"%s",
-                                 k ? "," : ",\"outputs\":[", model_output(model, k)->name,
-                                 k == others ? "]" : "");
+        APPEND("%s\"%s\"%s", k ? "," : ",\"outputs\":[", model_output(model, k)->name,
+               k == others ? "]" : "");
     for (size_t n = 0; n < sizeof lists / sizeof *lists; n++) {
         const struct column *columns = lists[n].columns;
         for (size_t k = 0; columns && k < lists[n].width; k++)
-            used += (size_t)snprintf(text + used, SCHEMA_NAMES_SIZE - used, "%s%s%s\"%s\"",
-                                     k ? "," : ",\"", k ? "" : lists[n].name, k ? "" : "\":[",
-                                     lists[n].kinds ? column_kind_name(columns[k].kind)
-                                                    : columns[k].name);
+            APPEND("%s%s%s\"%s\"", k ? "," : ",\"", k ? "" : lists[n].name, k ? "" : "\":[",
+                   lists[n].kinds ? column_kind_name(columns[k].kind) : columns[k].name);
         if (columns)
-            used += (size_t)snprintf(text + used, SCHEMA_NAMES_SIZE - used, "]");
+            APPEND("]");
     }
+#undef APPEND
     return text;
 }
 
