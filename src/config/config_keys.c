@@ -307,9 +307,9 @@ static struct config_key rows[] = {
      .left_out = "none: a target is one vector or class", .flags = KEY_ADDED,
      .what = "layers that write a message, a target that is a list",
      .example = "[{cell: gru, size: 64}]",
-     .more = "They have the keys of `model.layers`, and begin with a vector made of the last layer's "
-             "output. They predict each item from those before it, and after classes an end. The "
-             "loss is the mean over all: squared, gaussian, softmax or bernoulli."},
+     .more = "They have the keys of `model.layers`, and begin with a vector made of the last "
+             "layer's output. They predict each item from those before it, and after classes an end. "
+             "The loss is the mean over all: squared, gaussian, softmax or bernoulli."},
     {"model.output.sequence.embedding", &value_size, IN_OUTPUT(sequence.embedding),
      RANGE(0, LAYER_SIZE_MAX), .fallback = "0", WHEN(OUTPUT_TARGET, "given"),
      .flags = KEY_ADDED | KEY_LONG,
