@@ -394,6 +394,9 @@ static int cpu_play(struct engine *e, const struct plan *plan, const struct resu
             break;
         case OPERATION_STEP:
             play_step(e, plan, i, plan->outputs ? results->outputs + steps * outputs : NULL);
+            if (plan->hidden)
+                memcpy(results->hidden + steps * e->network.width,
+                       top_output(&e->network, o->position), e->network.width * sizeof(float));
             steps++;
             break;
         case OPERATION_SCORE:

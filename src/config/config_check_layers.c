@@ -143,5 +143,8 @@ int config_check_layers(struct reading *reading) {
             return -1;
     if (!strncmp(device, "cuda", strlen("cuda")) && model_of_cpu(architecture, lacks))
         return config_fail(reading, "device", "expected cpu with %s, got %s", lacks, device);
+    if (!strncmp(device, "cuda", strlen("cuda")) && reading->draft.config.vectors)
+        return config_fail(reading, "device", "expected cpu with statistics.vectors, got %s",
+                           device);
     return 0;
 }
