@@ -659,6 +659,12 @@ void report_prediction(struct json_text *text, const struct model *model,
                             first + (m + 1) * learned->guess_count);
         json_text_close_object(text);
     }
+    if (learned->attention) {
+        json_text_open_list(text, "attention");
+        for (size_t n = 0; n < learned->atoms_read; n++)
+            json_text_number(text, NULL, (double)learned->attention[n]);
+        json_text_close_list(text);
+    }
     if (learned->anomaly)
         put_anomaly(text, learned->anomaly, anomaly_columns(model));
     json_text_number(text, "loss", learned->scored ? learned->loss : NAN);

@@ -147,10 +147,11 @@ struct layer_statistics {
 /* Written by play, in the order of the plan's operations of each kind. The caller provides the
    arrays, with the sizes of the plan's counts. */
 struct results {
-    double *losses; /* (scores,) */
-    float *scored;  /* (scores, model->scored): forecasts of each SCORE */
-    float *outputs; /* (steps, K), if plan.outputs */
-    float *hidden;  /* (steps, width) h of model.layers, if plan.hidden: only by the CPU engine */
+    double *losses;   /* (scores,) */
+    float *scored;    /* (scores, model->scored): forecasts of each SCORE */
+    float *outputs;   /* (steps, K), if plan.outputs */
+    float *hidden;    /* (steps, width) h of model.layers, if plan.hidden: only by the CPU engine */
+    float *attention; /* (steps, input_weights) weights of atoms, if plan.outputs */
     struct update_result *updates;     /* (updates,) */
     struct layer_statistics *measures; /* (measures, layers) */
 };

@@ -300,6 +300,11 @@ static int deliver(struct learner *learner, size_t row, struct cursor *cursor,
     add_updates(learner, example);
     cursor->steps += example->planned_steps;
     bool spans = example->steps && (!example->finished || example->gathered_steps);
+    size_t weights = input_weights(&host->model->architecture.input);
+    if (!example->outputs || !example->atoms_read || !weights)
+        given.learned->attention = NULL;
+    else if (example->planned_steps) /* a message is one step, and may be learned in another plan */
+        given.learned->attention = host->members[0].results.attention + given.first_step * weights;
     given.learned->width = example->vectors ? host->members[0].model->chains[0].width : 0;
     given.learned->hidden = !example->vectors ? NULL
                                               : host->members[0].results.hidden +
