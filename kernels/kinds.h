@@ -64,12 +64,12 @@ enum tensor_role {
     TENSOR_POOL_1,
     TENSOR_POOL_2,
     TENSOR_POOL_3,
-    TENSOR_START_WEIGHT,     /* output.start.weight (S of the writer, H of the last layer) */
-    TENSOR_START_BIAS,       /* output.start.bias (S,) */
     TENSOR_ATOM_EMBEDDING,   /* output.embedding.weight, of a writer of given symbols */
     TENSOR_CANDIDATE_ROWS,   /* output.candidates.embedding.weight (V, D) */
-    TENSOR_CANDIDATE_WEIGHT, /* output.candidates.weight (D, width of the tower) */
     TENSOR_CANDIDATE_BIAS,   /* output.candidates.bias (V,), of symbols */
+    TENSOR_START_WEIGHT,     /* output.start.weight (S of the writer, H of the last layer) */
+    TENSOR_START_BIAS,       /* output.start.bias (S,) */
+    TENSOR_CANDIDATE_WEIGHT, /* output.candidates.weight (D, width of the tower) */
     TENSOR_WRITER_WEIGHT,    /* output.weight (K, H of the writer's last layer) */
     TENSOR_WRITER_BIAS,      /* output.bias (K,) */
     TENSOR_OUTPUT_WEIGHT,    /* output.weight (K, H of the last layer) */
