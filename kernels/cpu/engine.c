@@ -382,6 +382,19 @@ static struct update_result play_update(struct engine *e, const struct plan *pla
     return result;
 }
 
+/* Copies what is published of a step besides outputs, from the network's arrays. */
+static void keep_results(const struct engine *e, const struct plan *plan,
+                         const struct results *results, size_t step) {
+    const struct network *n = &e->network;
+    size_t weights = input_weights(&e->model->architecture.input);
+    if (plan->hidden)
+        memcpy(results->hidden + step * n->width, top_output(n, e->newest),
+               n->width * sizeof(float));
+    if (plan->outputs && weights)
+        memcpy(results->attention + step * weights, network_reader(n)->pooled,
+               weights * sizeof(float));
+}
+
 static int cpu_play(struct engine *e, const struct plan *plan, const struct results *results,
                     struct error *error) {
     (void)error;
@@ -401,6 +414,7 @@ static int cpu_play(struct engine *e, const struct plan *plan, const struct resu
             break;
         case OPERATION_STEP:
             play_step(e, plan, i, plan->outputs ? results->outputs + steps * outputs : NULL);
+            keep_results(e, plan, results, steps);
             steps++;
             break;
         case OPERATION_SCORE:

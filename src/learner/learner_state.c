@@ -84,6 +84,10 @@ void learner_want_outputs(struct learner *learner, bool wanted) {
     learner_host(learner)->want_outputs = wanted;
 }
 
+void learner_want_vectors(struct learner *learner, bool wanted) {
+    learner_host(learner)->want_vectors = wanted && learner_host(learner)->member_count;
+}
+
 /* ---- Reports ---- */
 
 struct learner_counters learner_counters(const struct learner *learner) {

@@ -335,6 +335,10 @@ static inline const struct output *model_output(const struct model *model, size_
 static inline bool input_is_message(const struct input *input) {
     return input->sequence.layer_count > 0;
 }
+/* Numbers in the weights that the pool gives atoms; 0: it has none. */
+static inline size_t input_weights(const struct input *input) {
+    return input->sequence.attention ? input->sequence.longest : 0;
+}
 static inline bool output_is_message(const struct output *output) {
     return output->sequence.layer_count > 0;
 }

@@ -151,6 +151,8 @@ static const struct {
     SET("learning.rule=rtrl", "learning.rule: expected tbptt with model.input.sequence, got rtrl: "
                               "a message is read whole"),
     SET("device=cuda", "device: expected cpu with model.input.sequence, got cuda"),
+    {VECTORS("loss: squared, size: 1") "statistics: {vectors: true}\n", "device=cuda:1",
+     "--set device: expected cpu with statistics.vectors, got cuda:1"},
     SET("anomaly={enabled: true, shape: true}",
         "anomaly={enabled: true, shape: true}: anomaly.shape: " ALONE),
     {TEXT("kind: real, size: 2, scale: standard, " READER, "", "loss: softmax, size: 4"), NULL,
