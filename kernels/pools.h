@@ -8,6 +8,10 @@
 
 #include "kinds.h"
 
+#ifdef ISA
+#    include "cpu/vector.h"
+#endif
+
 /* A message's outputs and a pool's arrays. Tensors are row-major. */
 struct pool_run {
     size_t count, size, attention; /* T, H, A */

@@ -247,7 +247,7 @@ static double loss_of(struct engine *e, const struct model_head *head, const flo
 /* The bank of a head that ranks; NULL: it does not. */
 static struct bank *bank_of(const struct engine *e, const struct model_head *head) {
     bool ranks = head->late && head->scored;
-    return ranks ? network_of_output(&e->network, head->output)->bank : NULL;
+    return ranks ? &network_of_output(&e->network, head->output)->bank : NULL;
 }
 
 /* Keeps a target to learn from. One without others to rank it among only comes into the bank. */
@@ -429,67 +429,45 @@ static float *block_of(const struct engine *e, enum engine_block block) {
                                       : e->network.moments[block - ENGINE_MOMENTS];
 }
 
-static size_t solution_bytes(const struct engine *e) {
-    return least_squares_size(&e->solution.ls) * sizeof(double);
-}
-
-static size_t activity_bytes(const struct engine *e) {
-    return engine_activity_size(e->model) * sizeof(double);
-}
-
-static void banks_read(const struct engine *e, uint32_t *block) {
+static void copy_banks(const struct engine *e, uint32_t *block, bool read) {
     for (size_t k = 0; k <= e->model->architecture.other_count; k++) {
         if (engine_bank_size(e->model, k))
-            bank_read(network_of_output(&e->network, k)->bank, block);
+            bank_copy(&network_of_output(&e->network, k)->bank, block, read);
         block += engine_bank_size(e->model, k);
     }
 }
 
-static void banks_write(struct engine *e, const uint32_t *block) {
-    for (size_t k = 0; k <= e->model->architecture.other_count; k++) {
-        if (engine_bank_size(e->model, k))
-            bank_write(network_of_output(&e->network, k)->bank, block);
-        block += engine_bank_size(e->model, k);
-    }
+static void copy_block(struct engine *e, enum engine_block block, size_t index, void *data,
+                       bool read) {
+    if (block == ENGINE_UPDATES)
+        memory_copy(&e->updates, data, sizeof e->updates, read);
+    else if (block == ENGINE_SOLUTION)
+        memory_copy(e->solution.block, data, least_squares_size(&e->solution.ls) * sizeof(double),
+                    read);
+    else if (block == ENGINE_ACTIVITY)
+        memory_copy(e->network.activity, data, engine_activity_size(e->model) * sizeof(double),
+                    read);
+    else if (block == ENGINE_BANK)
+        copy_banks(e, data, read);
+    else if (block == ENGINE_SLOT)
+        slot_copy(&e->layout, &e->network, slot(e, index), data, read);
+    else
+        network_copy(&e->network, block_of(e, block), &e->model->tensors[index], data, read);
 }
 
 static int cpu_read(struct engine *e, enum engine_block block, size_t index, void *data,
                     struct error *error) {
-    (void)error;
-    if (block == ENGINE_UPDATES)
-        memcpy(data, &e->updates, sizeof e->updates);
-    else if (block == ENGINE_SOLUTION)
-        memcpy(data, e->solution.block, solution_bytes(e));
-    else if (block == ENGINE_ACTIVITY)
-        memcpy(data, e->network.activity, activity_bytes(e));
-    else if (block == ENGINE_BANK)
-        banks_read(e, data);
-    else if (block == ENGINE_SLOT)
-        slot_read(&e->layout, &e->network, slot(e, index), data);
-    else
-        network_read(&e->network, block_of(e, block), &e->model->tensors[index], data);
-    return 0;
+    copy_block(e, block, index, data, true);
+    return (void)error, 0;
 }
 
 static int cpu_write(struct engine *e, enum engine_block block, size_t index, const void *data,
                      struct error *error) {
-    (void)error;
     e->stale = true;
-    if (block == ENGINE_UPDATES)
-        memcpy(&e->updates, data, sizeof e->updates);
-    else if (block == ENGINE_SOLUTION)
-        memcpy(e->solution.block, data, solution_bytes(e));
-    else if (block == ENGINE_ACTIVITY)
-        memcpy(e->network.activity, data, activity_bytes(e));
-    else if (block == ENGINE_BANK)
-        banks_write(e, data);
-    else if (block == ENGINE_SLOT)
-        slot_write(&e->layout, &e->network, slot(e, index), data);
-    else
-        network_write(&e->network, block_of(e, block), &e->model->tensors[index], data);
+    copy_block(e, block, index, (void *)data, false);
     if (block == ENGINE_PARAMETERS && e->model->solved)
         solution_begin(&e->solution, &e->network, &e->model->tensors[index]);
-    return 0;
+    return (void)error, 0;
 }
 
 static const char *cpu_describe(const struct engine *e) {

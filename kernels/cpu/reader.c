@@ -64,7 +64,7 @@ void reader_backward(struct network *n, const struct network_steps *steps, size_
     const struct pool_run pool = pool_of(reader);
     pool_backward(n->model->architecture.input.sequence.pool, &pool, d);
     bool embedded = reader->form == FORM_EMBEDDED;
-    chain_backward(reader, &run, embedded);
+    chain_backward(reader, &run, embedded, 0);
     if (embedded)
         backward_embedded(reader, &run, reader->d_hidden[0], matrix_pad(reader->inputs));
 }

@@ -112,6 +112,11 @@ const char *config_word(const char *words, size_t place, size_t *length) {
     return words;
 }
 
+void config_words_add(char words[CONFIG_TEXT_SIZE], const char *word) {
+    size_t used = strlen(words);
+    snprintf(words + used, CONFIG_TEXT_SIZE - used, "%s%s", used ? "|" : "", word);
+}
+
 size_t config_words_count(const char *words) {
     size_t count = 1;
     for (; *words; words++)

@@ -63,10 +63,10 @@ struct figures {
 
 int observe_open(struct daemon *daemon, struct error *error) {
     const struct model *model = &daemon->model;
-    enum loss loss = model->architecture.output.loss;
+    const struct output *output = &model->architecture.output;
     const struct skill_options options = {
-        .loss = loss,
-        .columns = loss_kind(loss)->metrics & METRIC_RMSE ? model->heads[0].target_size : 0,
+        .loss = output->loss,
+        .columns = output_metrics(output) & METRIC_RMSE ? model->heads[0].target_size : 0,
         .experts = learner_host(daemon->learner)->forecasts,
         .architecture = &model->architecture};
     struct figures *figures = daemon->figures = calloc(1, sizeof *figures);

@@ -24,12 +24,20 @@
 #define AS_NUMBER(figure) (figure)
 #define AS_COUNT(figure) ((uint64_t)fmax(figure, 0))
 
-static unsigned loss_has(enum loss loss) {
-    unsigned metrics = loss_kind(loss)->metrics;
+static unsigned loss_has(const struct output *output) {
+    unsigned metrics = output_metrics(output);
     return (metrics & METRIC_RMSE ? FIELD_HAS(NEED_ERROR) : 0) |
            (metrics & METRIC_ACCURACY ? FIELD_HAS(NEED_CLASSES) : 0) |
            (metrics & METRIC_BITS ? FIELD_HAS(NEED_BITS) : 0) |
-           (loss_kind(loss)->baseline != BASELINE_NONE ? FIELD_HAS(NEED_BASELINE) : 0);
+           (metrics & METRIC_RANK ? FIELD_HAS(NEED_RANKS) : 0) |
+           (output_baseline(output) != BASELINE_NONE ? FIELD_HAS(NEED_BASELINE) : 0);
+}
+
+static bool has_messages(const struct architecture *architecture) {
+    bool has = input_is_message(&architecture->input);
+    for (size_t k = 0; k <= architecture->other_count; k++)
+        has |= output_is_message(architecture_output(architecture, k));
+    return has;
 }
 
 struct field_tally report_rejected(const struct ingest *ingest,
@@ -100,13 +108,14 @@ void report_loss(struct json_text *text, const struct loss_fields *metrics,
     unsigned distribution =
         distributions_levels(learner_host(learner), &levels) ? FIELD_HAS(NEED_DISTRIBUTION) : 0;
     unsigned outputs = model->architecture.other_count ? FIELD_HAS(NEED_OUTPUTS) : 0;
+    unsigned messages = has_messages(&model->architecture) ? FIELD_HAS(NEED_MESSAGES) : 0;
     double figures[PART_FIGURES];
     learner_figures(learner, figures);
 #define PART_FIELD(key, type, ...) loss.key = AS_##type(figures[FIGURE_##key]);
 #include "common/parts.def"
     fields_write(text, FIELDS_OF_LOSS, &loss,
-                 loss_has(model->architecture.output.loss) | experts | anomaly | words |
-                     distribution | symbols | outputs);
+                 loss_has(&model->architecture.output) | experts | anomaly | words | distribution |
+                     symbols | outputs | messages);
 }
 
 static unsigned layer_has(const struct layer *layer) {

@@ -127,7 +127,7 @@ static void score(struct part_host *host, struct planned *example, struct scored
     example->baseline_sum += scored->baseline;
 }
 
-/* Adds a score of an output of a list: of those after the first only means are published. */
+/* Adds a score of an output of a list, or of a late one. */
 static void add_to_output(struct part_host *host, size_t output, const struct scored *scored) {
     struct output_sums *sums = &host->errors.outputs[output];
     if (isfinite(scored->loss)) {
@@ -157,7 +157,9 @@ static void deliver_scores(struct learner *learner, struct planned *example, siz
         const struct model_head *head = &model->heads[scored.horizon];
         if (head->late && isnan(scored.loss))
             continue;
-        if (model->architecture.other_count)
+        if (head->late && !head->scored)
+            example->atoms_written += scored.target->id;
+        if (model->architecture.other_count || head->late)
             add_to_output(&learner->host, head->output, &scored);
         if (head->output == 0)
             score(&learner->host, example, &scored);
@@ -246,6 +248,8 @@ static void observe(struct learner *learner, const struct planned *example,
     learned->squared_error = example->squared_error;
     learned->observed = example->observed;
     learned->correct = example->correct;
+    learned->atoms_read = example->atoms_read;
+    learned->atoms_written = example->atoms_written;
     learned->updates = example->updates;
     learned->skipped = example->skipped;
     learned->gradient_norm = example->gradient_norm;
@@ -429,6 +433,7 @@ static int take_step(struct learner *learner, const struct example *example, siz
         .input = input,
     };
     learner_fill_input(host, &step);
+    host->planned->atoms_read += example->atoms;
     size_t scores = host->planned->planned_scores;
     EACH(learner, part, score)
     part->kind->score(part->self, &step);

@@ -335,6 +335,20 @@ static inline bool output_ranks(const struct output *output) {
     return output->ranking.negatives > 0;
 }
 
+/* Measures of its scores besides the loss; a message has only those of the loss itself. And its
+   baseline: messages of numbers and the hinge loss have none. */
+static inline unsigned output_metrics(const struct output *output) {
+    unsigned metrics = loss_kind(output->loss)->metrics;
+    return output_is_message(output) ? metrics & METRIC_BITS : metrics;
+}
+static inline enum loss_baseline output_baseline(const struct output *output) {
+    enum loss_baseline baseline = loss_kind(output->loss)->baseline;
+    if (output_is_message(output))
+        return baseline == BASELINE_CLASSES ? BASELINE_MESSAGE : BASELINE_NONE;
+    bool none = output_ranks(output) && output->ranking.objective == RANKING_HINGE;
+    return none ? BASELINE_NONE : baseline;
+}
+
 /* Whether its targets, or their atoms, are symbols or classes; and the number of these. */
 static inline bool output_has_classes(const struct output *output) {
     return output_ranks(output) ? output->ranking.kind == INPUT_SYMBOL

@@ -73,7 +73,8 @@ struct planned {
     size_t gathered_steps;           /* played in earlier plans */
     size_t given_steps;              /* steps whose predictions are kept (truth.h) */
     size_t first_pair, first_bounds; /* its first pair and bounds (truth.h) */
-    size_t scored, observed, correct, updates, skipped; /* the fields of struct learned */
+    /* the fields of struct learned */
+    size_t scored, observed, correct, updates, skipped, atoms_read, atoms_written;
     double loss_sum, baseline_sum, squared_error, gradient_norm, update_ratio;
     /* (members,): at the end, since most configurations have few */
     size_t planned_updates[CONFIG_MEMBERS_MAX];

@@ -659,10 +659,12 @@ static void count_class(const struct scored *score, size_t classes, size_t *corr
     ++*observed;
 }
 
-/* Late heads have no activations here. */
+/* Late heads have no activations here: those of a ranking are rank and number of candidates. */
 static void targets_scored(void *self, struct planned *example, struct scored *score) {
     struct targets *t = self;
     const struct model_head *head = &t->model->heads[score->horizon];
+    if (output_baseline(t->output) == BASELINE_CHANCE)
+        score->baseline = log((double)score->output[1]);
     if (head->late)
         return;
     if (t->loss->metrics & METRIC_RMSE)
@@ -673,12 +675,23 @@ static void targets_scored(void *self, struct planned *example, struct scored *s
         count_sides(score, head->target_size, &example->correct, &example->observed);
 }
 
+enum { RECALL_RANKS = 10 };
+
+static void add_rank(struct output_sums *sums, float rank, float among) {
+    sums->rank += (double)rank;
+    sums->among += (double)among;
+    sums->recall_1 += rank <= 1;
+    sums->recall_10 += rank <= RECALL_RANKS;
+}
+
 void targets_add(const struct part_host *host, struct output_sums *sums,
                  const struct scored *score) {
     const struct targets *t = part_find(host, &targets_part);
     const struct model_head *head = &t->model->heads[score->horizon];
     const struct loss_kind *loss = loss_kind(output_of(t, score->horizon)->loss);
     double difference;
+    if (loss->metrics & METRIC_RANK && isfinite(score->loss))
+        add_rank(sums, score->output[0], score->output[1]);
     if (head->late)
         return;
     if (loss->class_id)

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""Messages as examples: an x, or a y, of several atoms is one step. Both forms, rejections, the schema, and
-the same bits after kills and in another daemon."""
+"""Messages as examples: an x, or a y, of several atoms is one step. Both forms, rejections, the schema,
+published figures, and the same bits after kills and in another daemon."""
 import contextlib
 import json
+import math
 import pathlib
 import random
 import signal
@@ -114,7 +115,54 @@ def test_a_message_that_is_too_long_is_rejected():
                 found = daemon.next_message(socket)[1]
                 assert found[1] == status, (x, found)
         assert daemon.ask("status")["rejected_by"] == {"x_size": 2, "x_value": 1}
-        assert "x has 7 atoms; model.input.sequence.longest is 6" in daemon.text()
+        daemon.until(lambda: "x has 7 atoms; model.input.sequence.longest is 6" in daemon.text())
+
+
+def published(inputs, output, messages):
+    """A `loss` message of each example."""
+    with started(inputs, output) as daemon:
+        subscriber = running.subscribe(daemon, (b"loss",))
+        send(daemon, messages, len(messages))
+        return running.messages(daemon, subscriber, b"loss", len(messages))
+
+
+def baseline_of(messages, classes):
+    """Loss of the frequency of atoms and ends in each stream so far, end first."""
+    counts, losses = {}, []
+    for key, atoms in messages:
+        loss, of = 0, counts.setdefault(key, [1] * (classes + 1))
+        for atom in [classes, *atoms]:
+            loss -= math.log(of[atom] / sum(of))
+            of[atom] += 1
+        losses.append(loss / (len(atoms) + 1))
+    return losses
+
+
+def test_atoms_and_the_baseline_of_a_writer():
+    examples = [("ab"[n % 2], [n * n % 7] * (1 + n % 5)) for n in range(40)]
+    frames = [[key.encode(), numbers(x, "I")] for key, x in examples]
+    *_, last = published(SYMBOLS, NEXT, frames)
+    read, targets = sum(len(x) for _, x in examples), examples[2:]
+    assert last["atoms"] == {"read": read, "written": sum(len(x) for _, x in targets)}, last
+    assert math.isclose(last["baseline"], baseline_of(targets, 7)[-1], rel_tol=1e-9), last
+    assert math.isclose(last["skill"], last["baseline"] - last["mean"]) and set(last["metric"]) == {"bits"}, last
+
+
+def test_a_ranking():
+    """Candidates are the target and the different ones of the last 4 targets."""
+    inputs, ranking = "kind: symbol, size: 9", "loss: ranking, size: 3, negatives: 4, target: next"
+    items = [n * n % 9 for n in range(60)]
+    messages = published(inputs, ranking, [[b"s", numbers([x], "I")] for x in items])
+    for n in range(1, 60):
+        metric, among = messages[n]["metric"], len({*items[max(1, n - 4):n], items[n]})
+        if among == 1:
+            assert metric["among"] is None and messages[n]["baseline"] is None, messages[n]
+            continue
+        assert metric["among"] == among and 1 <= metric["rank"] <= among, messages[n]
+        assert metric["recall_1"] == (metric["rank"] == 1) and metric["recall_10"] == 1, messages[n]
+        assert math.isclose(messages[n]["baseline"], math.log(among), rel_tol=1e-6), messages[n]
+    hinge = published(inputs, ranking + ", objective: hinge", [[b"s", numbers([x], "I")] for x in items])[-1]
+    assert "baseline" not in hinge and "skill" not in hinge and hinge["metric"]["rank"] >= 1, hinge
 
 
 cases.run(globals())

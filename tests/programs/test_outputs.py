@@ -3,6 +3,7 @@
 import json
 import math
 import random
+import re
 
 import numpy as np
 import running
@@ -64,6 +65,23 @@ def test_predicted(directory):
         message = running.messages(daemon, subscriber, b"prediction", 3)[-1]
         assert len(message["prediction"]) == 2 and list(message["outputs"]) == ["class", "before"]
         assert math.isclose(sum(message["outputs"]["class"]), 1) and len(message["outputs"]["before"]) == 2
+
+
+def test_words(directory):
+    """In each output only words that have appeared are probable."""
+    gru = "layers: [{cell: gru, size: 6}]"
+    outputs = ", ".join(f"{{name: {target}, loss: softmax, target: {target}, sequence: {{{gru}}}}}"
+                        for target in ("next", "previous"))
+    model = (f"model: {{input: {{kind: symbol, vocabulary: {{capacity: 1000}}, sequence: {{{gru}}}}}, "
+             f"layers: [], outputs: [{outputs}]}}")
+    text = re.sub(r"model:.*?(?=learning:)", model + "\n", CONFIGURATION, flags=re.S)
+    text = text.replace("SOCKETS", f"ipc://{directory}").replace("DIRECTORY", str(directory))
+    with running.Daemon(directory, text.replace("SOCKET", "pull").replace("every: 20", "every: 2")) as daemon:
+        subscriber, socket = running.subscribe(daemon, (b"loss",)), daemon.socket(running.zmq.PUSH, "examples")
+        for x in ["a", "b"], ["a", "c"]:
+            socket.send(json.dumps({"x": x}).encode())
+        outputs = running.messages(daemon, subscriber, b"loss", 1)[0]["outputs"]
+        assert all(0 < output["mean"] < 2 * math.log(5) for output in outputs.values()), outputs
 
 
 def test_schema(directory):
