@@ -55,7 +55,8 @@ const struct play_case play_cases[PLAY_CASES] = {
      "name: a\nmodel:\n  input: {kind: real, size: 2, scale: standard, missing: hold}\n" GRU
      "  outputs:\n  - {name: sent, loss: squared, size: 3, target: given}\n"
      "  - {name: next, loss: gaussian, size: 2, target: next}\n"
-     "  - {name: before, loss: squared, size: 2, target: previous, weight: 0.5}\n" LEARNING},
+     "  - {name: before, loss: squared, size: 2, target: previous, weight: 0.5}\n"
+     "learning: {window: 5, stride: 1, max_streams: 5, optimizer: {kind: adam, rate: 0.01}}\n"},
     {"messages",
      "name: a\nmodel:\n  input: {kind: symbol, size: 6, embedding: 3, sequence: {layers: "
      "[{cell: gru, size: 4}], pool: attention, longest: 5}}\n" GRU "  outputs:\n"
