@@ -793,9 +793,14 @@ static void *array_at(const struct state_place *p, size_t n) {
 
 enum { OPEN = 6 };
 
+/* A lone open step has its terms from the target that closes it, unless others are known before. */
+static bool keeps_open(const struct targets *t) {
+    return t->model->open > 1 || (t->next && t->model->architecture.other_count);
+}
+
 static size_t open_size(const struct state_place *p) {
     const struct targets *t = p->self;
-    return t->model->open > 1 ? t->places * OPEN : 0;
+    return keeps_open(t) ? t->places * OPEN : 0;
 }
 
 static int read_open(const struct state_place *p, void *numbers, struct error *error) {
@@ -963,9 +968,10 @@ bool targets_window_valid(const struct model *model, const struct member *member
 
 bool targets_terms_fit(const struct part_host *host, uint32_t slot, size_t position, size_t terms) {
     const struct targets *t = part_find(host, &targets_part);
-    if (!t || t->model->open <= 1)
+    if (!t || !keeps_open(t))
         return true;
-    size_t most = open_of(t, slot, position)->terms; /* a ranking may have scored nothing */
+    size_t place = t->places > 1 ? position : 0, most = open_of(t, slot, place)->terms;
+    /* a ranking may have scored nothing */
     return t->model->late ? terms <= most : terms == most;
 }
 
