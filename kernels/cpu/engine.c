@@ -190,13 +190,15 @@ static void compute_run(struct engine *e, const struct plan *plan, size_t i) {
                                     plan->inputs + o->value * e->layout.input_size);
     }
     struct network_steps steps = {first->position, count, s, e->inputs};
-    memcpy(slot_before(&e->layout, s, first->position), s, n->state * sizeof(float));
+    size_t position = first->position;
+    float *before = slot_before(&e->layout, s, position), *after;
+    memcpy(before, s, n->state * sizeof *before);
     e->kernels->forward(&e->network, &steps, 0);
-    for (t = 0; t < count; t++) {
-        size_t position = network_position(n, first->position, t);
-        size_t next = network_position(n, first->position, t + 1);
-        slot_gather(n, position, slot_before(&e->layout, s, position),
-                    t + 1 < count ? slot_before(&e->layout, s, next) : s);
+    for (t = 1; t <= count; t++, before = after) {
+        size_t next = network_position(n, first->position, t);
+        after = t < count ? slot_before(&e->layout, s, next) : s;
+        slot_gather(n, position, before, after);
+        position = next;
     }
     e->ahead = count;
 }
@@ -253,13 +255,17 @@ static struct bank *bank_of(const struct engine *e, const struct model_head *hea
 /* Keeps a target to learn from. One without others to rank it among only comes into the bank. */
 static void keep_target(struct engine *e, const struct operation *o, const union value *y,
                         double loss) {
-    float *s = slot(e, o->slot);
-    struct bank *bank = bank_of(e, &e->model->heads[o->horizon]);
+    float *s = slot(e, o->slot), *kept = slot_target(&e->layout, s, o->position, o->horizon);
+    const struct model_head *head = &e->model->heads[o->horizon];
+    struct bank *bank = e->model->late ? bank_of(e, head) : NULL;
     *slot_learned(&e->layout, s, o->position, o->horizon) = !bank || loss == loss;
-    memcpy(slot_target(&e->layout, s, o->position, o->horizon), y,
-           e->layout.target_size * sizeof *y);
-    if (bank)
-        bank_put(bank, y);
+    memcpy(kept, y, head->target_size * sizeof *y);
+    if (!bank)
+        return;
+    bool numbers = !output_has_classes(model_output(e->model, head->output));
+    for (size_t k = 0; numbers && k < head->target_size; k++)
+        kept[k] = formula_finite(kept[k]); /* others are ranked among it for long */
+    bank_put(bank, (const union value *)kept);
 }
 
 static double play_score(struct engine *e, const struct operation *o, const union value *y,
@@ -333,7 +339,8 @@ static size_t gather_targets(const struct engine *e, float *s, const struct oper
         size_t position = network_position(&e->network, o->position, t), learned = 0;
         for (size_t h = 0; h < horizons; h++) {
             bool is = t + o->closed >= o->length && *slot_learned(&e->layout, s, position, h) > 0;
-            is = is && has_others(e, h, slot_target(&e->layout, s, position, h));
+            is = is &&
+                 (!e->model->late || has_others(e, h, slot_target(&e->layout, s, position, h)));
             e->targets[t * horizons + h] =
                 is ? (union value *)slot_target(&e->layout, s, position, h) : NULL;
             learned += is;

@@ -81,15 +81,11 @@ static bool is_of_layer(const struct tensor *tensor) {
 
 /* The chain that has the layer, or that reads, or that writes or ranks an output. */
 static struct network *chain_of(struct network *n, const struct tensor *tensor) {
-    const struct chain *chains = n->model->chains;
-    bool of_layer = is_of_layer(tensor), pool = tensor->role <= TENSOR_POOL_3;
-    size_t k = of_layer || (tensor->role >= TENSOR_POOL && tensor->role <= TENSOR_WRITER_BIAS)
-                   ? n->model->chain_count - 1
-                   : 0;
-    while (k > 0 && !(of_layer ? tensor->layer >= chains[k].first
-                      : pool   ? chains[k].kind == CHAIN_READER
-                             : chains[k].kind != CHAIN_READER && chains[k].output == tensor->layer))
-        k--;
+    enum tensor_role role = tensor->role;
+    size_t k = is_of_layer(tensor) ? model_chain_of_layer(n->model, tensor->layer)
+               : role < TENSOR_POOL || role > TENSOR_WRITER_BIAS ? 0
+               : role <= TENSOR_POOL_3                           ? 1
+                                       : model_chain_of_output(n->model, tensor->layer);
     return n->chains[k];
 }
 
@@ -393,8 +389,9 @@ static void hand_out_block(struct arena *arena, struct network *n, size_t blocks
 
 static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     bool learned = n->form == FORM_EMBEDDED || n->form == FORM_ENCODED; /* gets a gradient */
-    size_t rows = n->padded, padded = learned ? matrix_pad(n->inputs) : 0;
-    size_t panels = matrix_panels(rows), patches = 0;
+    size_t rows = n->padded, padded = most(n->wide, learned ? matrix_pad(n->inputs) : 0);
+    size_t panels = most(matrix_panels(rows), matrix_panels(matrix_pad(n->chain->state_size)));
+    size_t patches = 0;
     size_t together = most(n->ring, n->window * n->positions);
     size_t gathered = 0, residual = 0;
     for (size_t k = 0; k < n->layer_count; k++) {

@@ -10,11 +10,11 @@
 
 /* The input of the first layer and the skip path, encoded from its parts, or read. */
 static void encode(struct network *n, const struct network_steps *steps) {
-    if (n->chain->kind != CHAIN_MODEL)
+    if (n->form != FORM_ENCODED || n->chain->kind != CHAIN_MODEL)
         return;
-    for (size_t t = 0; t < steps->count && network_reader(n); t++)
-        reader_forward(n, steps, t);
     for (size_t t = 0; t < steps->count; t++) {
+        if (network_reader(n))
+            reader_forward(n, steps, t);
         float *encoded = n->encoded + network_position(n, steps->first, t) * n->inputs;
         for (size_t k = 0; k < n->model->part_count; k++) {
             const struct input_part *part = &n->model->parts[k];
@@ -117,12 +117,13 @@ static void project_skip(struct network *n, const struct network_steps *steps, s
 static void network_project_output(struct network *n, const struct network_steps *steps,
                                    size_t from) {
     size_t count = steps->count - from;
+    bool biased = n->chain->kind != CHAIN_TOWER;
     for (size_t t = 0; t < count; t++) {
         n->x[t] = layer_input(n, steps, n->layer_count, from + t);
         n->y[t] = n->output + network_position(n, steps->first, from + t) * n->padded;
     }
     split_project(n, n->parameters + n->at[TENSOR_OUTPUT_WEIGHT], n->padded, n->width,
-                  n->parameters + n->at[TENSOR_OUTPUT_BIAS], n->x, n->y, count);
+                  biased ? n->parameters + n->at[TENSOR_OUTPUT_BIAS] : NULL, n->x, n->y, count);
     if (n->model->architecture.output.skip)
         project_skip(n, steps, from);
 }
@@ -142,7 +143,7 @@ void network_forward(struct network *n, const struct network_steps *steps, size_
         for (size_t t = 0; t < steps->count; t++)
             cell_step(n, l, network_position(n, steps->first, t), hidden_before(n, l, steps, t),
                       inner_before(n, l, steps, t));
-        for (size_t t = 0; t < steps->count && l->residual; t++)
+        for (size_t t = 0; l->residual && t < steps->count; t++)
             add_residual(l, network_position(n, steps->first, t));
     }
     if (outputs_from < steps->count && n->outputs)

@@ -197,6 +197,7 @@ struct network {
     float *scores;              /* (ring,) of candidates */
     size_t held;  /* reader: position of the step whose atoms are in its arrays; SIZE_MAX: none */
     size_t count; /* atoms of the newest run */
+    bool ran;     /* writer, tower: since the newest backward began */
 
     /* Threads that share a product or the optimizer's step of a large network: split.h. */
     struct threads *threads;        /* NULL: only the engine's own */
@@ -238,11 +239,7 @@ static inline double *network_head(const struct network *chain, size_t layer) {
 
 /* The network that writes an output's messages, or reads its candidates. */
 static inline struct network *network_of_output(const struct network *n, size_t output) {
-    size_t k = n->model->chain_count - 1;
-    while (k > 0 &&
-           (n->model->chains[k].kind < CHAIN_WRITER || n->model->chains[k].output != output))
-        k--;
-    return n->chains[k];
+    return n->chains[model_chain_of_output(n->model, output)];
 }
 
 /* The network that reads messages; NULL: none does. */

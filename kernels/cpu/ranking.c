@@ -31,6 +31,7 @@ static struct ranked ranked_of(const struct network *n, const struct model_head 
     for (size_t k = 0; k < others; k++)
         tower->atoms[k + 1] = bank->targets + bank->others[k] * bank->size;
     tower->count = others + 1;
+    tower->ran = true;
     return (struct ranked){
         tower, output, &output->ranking, others + 1, output->size, q, 0,
     };
@@ -57,21 +58,6 @@ static size_t row_of(const struct ranked *r, size_t k) {
 static float *candidate(const struct ranked *r, size_t k) {
     return is_symbol(r) ? r->tower->parameters + row_of(r, k)
                         : r->tower->output + k * r->tower->padded;
-}
-
-/* c of all candidates that are not symbols. */
-static void read_candidates(const struct ranked *r) {
-    struct network *tower = r->tower;
-    const struct network_steps run = run_of(r);
-    if (is_symbol(r))
-        return;
-    network_forward(tower, &run, run.count);
-    for (size_t k = 0; k < r->count; k++) {
-        tower->x[k] = layer_input(tower, &run, tower->layer_count, k);
-        tower->y[k] = tower->output + k * tower->padded;
-    }
-    split_project(tower, tower->parameters + tower->at[TENSOR_OUTPUT_WEIGHT], tower->padded,
-                  tower->width, NULL, tower->x, tower->y, r->count);
 }
 
 /* - sum max(0, |q| - |c| / norm)^2: x is the more general of the two. */
@@ -102,7 +88,9 @@ static float score_of(const struct ranked *r, size_t k) {
 
 /* Scores all candidates, in tower->scores. */
 static void score_candidates(struct ranked *r) {
-    read_candidates(r);
+    const struct network_steps run = run_of(r);
+    if (!is_symbol(r))
+        network_forward(r->tower, &run, 0);
     r->norm = norm_of(r->q, r->size);
     for (size_t k = 0; k < r->count; k++)
         r->tower->scores[k] = score_of(r, k);
@@ -163,8 +151,12 @@ double ranking_loss(struct network *n, const struct model_head *head, const floa
     return objective(&r);
 }
 
-/* d, the gradient of a normalized vector a / norm, becomes that of a. */
+/* d, the gradient of a normalized vector a / norm, becomes that of a: 0 if a has no direction. */
 static void normalized_backward(float *d, const float *a, float norm, size_t size) {
+    if (norm <= LEAST_NORM) {
+        memset(d, 0, size * sizeof *d);
+        return;
+    }
     float along = vector_dot(d, a, size) / (norm * norm);
     for (size_t i = 0; i < size; i++)
         d[i] = (d[i] - along * a[i]) / norm;

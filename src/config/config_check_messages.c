@@ -67,7 +67,6 @@ static int check_refused(const struct reading *reading) {
         {"model.output.ahead", is_later(&output->ahead), OUTPUT},
         {"model.output.scale", output->scale != SCALE_NONE, OUTPUT},
         {"model.output.skip", output->skip, OUTPUT | READS},
-        {"model.output.readout", output->solved, OUTPUT | READS},
         {"model.output.sequence.embedding", output->sequence.embedding, NUMBERS},
         {"model.output.candidates.layers", ranking->layer_count, SYMBOLS},
         {"anomaly.shape", config->anomaly.shape > 0, READS},

@@ -4,16 +4,18 @@
    which can be switched in flight.
 
    Planning, for each example:
-     take      first: it may rewrite the example. Then a y that is a message becomes a row of
-               targets (model.h)
+     take      first: it may rewrite the example
      example   its stream and its row of the plan are known
      input     for each step, or atom of its message: rewrites x for the networks. Statistics,
-   experts, anomalies, baselines and errors use the original x; `take` may change that. With scale:
-   forecast, experts compute the networks' x from it score     for each step, before it: targets of
-   earlier steps that its x contains stepped   for each step, after it settled   the same, when the
-   rest of the step is planned. The plan may be played label     an example that is a label, in
-   place of the steps end       a sequence ends taken     the example is planned and `target` for
-   each target of the one network; of a list of outputs, of the first one.
+               experts, anomalies, baselines and errors use the original x; `take` may change that.
+               With scale: forecast, experts compute the networks' x from it
+     score     for each step, before it: targets of earlier steps that its x contains
+     stepped   for each step, after it
+     settled   the same, when the rest of the step is planned. The plan may be played
+     label     an example that is a label, in place of the steps
+     end       a sequence ends
+     taken     the example is planned
+   and `target` for each target of the one network; of a list of outputs, of the first one.
 
    After the plan has been played, for each example:
      resumed   it begins, or continues from the previous plan
@@ -271,6 +273,10 @@ static inline const char *part_member_name(const struct part_host *host, size_t 
 /* Collects the functions that parts do not skip, and clears `learned`. Call it again when a part
    skips other functions than before, while the plan is empty. */
 void parts_collect(struct part_host *host);
+
+/* Fills step->input (features,) from its x, and sets the targets in x. step->values: a buffer
+   (x_size,), or step->input. */
+void parts_fill_input(struct part_host *host, struct step *step);
 
 /* Passes a target to all parts. */
 static inline void part_target(struct part_host *host, const struct target_arrival *target) {

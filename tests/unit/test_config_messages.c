@@ -129,6 +129,8 @@ static const struct {
     {TEXT("kind: real, size: 1000000, sequence: {layers: [{cell: gru, size: 7}], longest: 65536}",
           "", "loss: softmax, size: 4"),
      NULL, ":3:3: model: expected at most 2147483647 numbers in a message, got 65536000001"},
+    {TEXT("kind: real, size: 3, sequence: {}", "{cell: gru, size: 4}", "loss: softmax, size: 2"),
+     NULL, ":3:42: model.input.sequence.layers: missing; expected a list of 1 to 4 layers"},
     READ("sequence: {layers: []}", ":3:67:", "layers: expected a list of 1 to 4 layers, got 0"),
     {TEXT("kind: real, size: 3, sequence: {longest: 4}", "{cell: gru, size: 4}",
           "loss: squared, size: 2"),

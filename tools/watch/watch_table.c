@@ -129,17 +129,14 @@ void lines_add(struct lines *l, const char *text) {
 
 static void add_cells(struct lines *l, const struct lines_table *table, const char *const *texts,
                       const char *rest) {
-    char line[OUTPUT_SIZE];
-    size_t used = 0;
-    for (size_t n = 0; n < table->count && used < sizeof line; n++) {
+    char line[OUTPUT_SIZE] = "";
+    for (size_t n = 0; n < table->count; n++) {
         int blanks = abs(table->widths[n]) - lines_width(texts[n]);
         int left = table->widths[n] < 0 || blanks < 0 ? 0 : blanks;
         int right = table->widths[n] < 0 && blanks > 0 ? blanks : 0;
-        used += (size_t)snprintf(line + used, sizeof line - used, "%s%*s%s%*s", n ? " " : "", left,
-                                 "", texts[n], right, "");
+        text_append(line, sizeof line, "%s%*s%s%*s", n ? " " : "", left, "", texts[n], right, "");
     }
-    if (used < sizeof line)
-        snprintf(line + used, sizeof line - used, "%s", rest);
+    text_append(line, sizeof line, "%s", rest);
     lines_add(l, line);
 }
 
@@ -288,9 +285,8 @@ static void format_cell(char text[FORMAT_SIZE], const struct field *field, const
 /* Appends a right-aligned cell to `line`. */
 static void append_cell(char line[LINE_SIZE], const struct field *field, const char *text,
                         bool red) {
-    size_t used = strlen(line);
-    snprintf(line + used, LINE_SIZE - used, "%*s%s%*s%s", used ? GAP : 0, "", red ? RED : "",
-             field->column.width, text, red ? PLAIN : "");
+    text_append(line, LINE_SIZE, "%*s%s%*s%s", *line ? GAP : 0, "", red ? RED : "",
+                field->column.width, text, red ? PLAIN : "");
 }
 
 /* The baseline was better over the last tenth of the examples. */
@@ -424,9 +420,7 @@ static void append_histogram(char line[LINE_SIZE], const struct lines *lines, co
     size_t count = member_counts(layer, "histogram", values, TREND_VALUES);
     if (!count || lines_width(line) + 2 + (int)count > lines->columns)
         return;
-    size_t used = strlen(line);
-    bool utf8 = lines->utf8;
-    snprintf(line + used, LINE_SIZE - used, "  %s", trend_histogram(values, count, utf8, picture));
+    text_append(line, LINE_SIZE, "  %s", trend_histogram(values, count, lines->utf8, picture));
 }
 
 /* "  dormant 31.2%  rank 11.77  growth 8.195", if there is room. */
@@ -438,10 +432,9 @@ static void append_units(char line[LINE_SIZE], const struct lines *lines, const 
     snprintf(text, sizeof text, "  dormant %6s  rank %7s  growth %7s", dormant,
              format_number(numbers[0], layer_number(layer, LAYER_units_rank)),
              format_number(numbers[1], layer_number(layer, LAYER_weights_growth)));
-    size_t used = strlen(line);
     if (lines_width(line) + (int)strlen(text) <= lines->columns &&
         json_object_get(layer, fields_of_layer[LAYER_units_dormant].group))
-        snprintf(line + used, LINE_SIZE - used, "%s", text);
+        text_append(line, LINE_SIZE, "%s", text);
 }
 
 /* "layer 0" or " 0 change", equally wide on a line of 80 columns. */
