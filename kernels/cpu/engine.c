@@ -390,7 +390,7 @@ static void keep_results(const struct engine *e, const struct plan *plan,
     if (plan->hidden)
         memcpy(results->hidden + step * n->width, top_output(n, e->newest),
                n->width * sizeof(float));
-    if (plan->outputs && weights)
+    if (plan->outputs && weights && results->attention)
         memcpy(results->attention + step * weights, network_reader(n)->pooled,
                weights * sizeof(float));
 }

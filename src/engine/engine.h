@@ -152,7 +152,7 @@ struct results {
     float *scored;    /* (scores, model->scored): forecasts of each SCORE */
     float *outputs;   /* (steps, K), if plan.outputs */
     float *hidden;    /* (steps, width) h of model.layers, if plan.hidden: only by the CPU engine */
-    float *attention; /* (steps, input_weights) weights of atoms, if plan.outputs */
+    float *attention; /* (steps, input_weights) of atoms, if plan.outputs; or NULL */
     struct update_result *updates;     /* (updates,) */
     struct layer_statistics *measures; /* (measures, layers) */
 };
