@@ -438,6 +438,11 @@ static const struct bad bad_notes[] = {
     {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3), NONE, {frozen_header, 24}, TEXT("note")}, 5},
      REJECT_FRAMES,
      "the message has 5 frames, expected 4 according to its header"},
+    {{MODEL_REAL,
+      {TEXT("a"), REALS(1, 2, 3), NONE, {words_note_header, 24}, TEXT("\1b"), TEXT("note")},
+      6},
+     REJECT_FRAMES,
+     "the message has words, but this model has no vocabulary"},
     {{MODEL_REAL, {TEXT("{\"x\": [1, 2, 3], \"note\": 7}")}, 1}, REJECT_JSON, "expected a string"},
 };
 
