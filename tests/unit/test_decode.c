@@ -104,6 +104,7 @@ static const struct bad bad_json[] = {
     {JSON(MODEL_CHARACTERS, "{\"x\": 1.5}"), REJECT_X_VALUE, "whole"},
     {JSON(MODEL_CHARACTERS, "{\"x\": -1}"), REJECT_X_VALUE, "whole"},
     {JSON(MODEL_CHARACTERS, "{\"x\": 5}"), REJECT_X_VALUE, "expected 0..4"},
+    {{MODEL_CHARACTERS, {TEXT("a"), REALS(3)}, 2}, REJECT_X_VALUE, "0..4 (float32? send uint32)"},
     {JSON(MODEL_CHARACTERS, "{\"x\": 4294967296}"), REJECT_X_VALUE, "whole"},
     {JSON(MODEL_CHARACTERS, "{\"x\": null}"), REJECT_X_VALUE, "cannot be missing"},
     {JSON(MODEL_CHARACTERS, "{\"x\": \"a\"}"), REJECT_JSON, "a string"},
