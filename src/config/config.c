@@ -146,10 +146,9 @@ int config_load_earlier(struct config *config, const char *path, const char *con
 /* The keys that may change while the daemon runs, as "a, b or c". */
 static void list_in_flight(char *text, size_t size) {
     char words[CONFIG_TEXT_SIZE] = "";
-    struct config_text to = {.text = words, .size = sizeof words};
     for (size_t k = 0; k < config_key_count; k++)
         if (config_keys[k].flags & KEY_IN_FLIGHT)
-            config_add(&to, "%s%s", to.used ? "|" : "", config_keys[k].path);
+            config_words_add(words, config_keys[k].path);
     config_words_list(words, text, size);
 }
 

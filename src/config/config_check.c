@@ -2,8 +2,6 @@
    of `checks` for each feature. */
 #include "config_read.h"
 
-#include <inttypes.h>
-
 #include "common/error.h"
 #include "forecast/forecast.h"
 #include "symbols/symbols.h"
@@ -19,16 +17,12 @@ static struct output *output_of(struct reading *reading) {
     return &reading->draft.config.architecture.output;
 }
 
-const char *config_losses(bool (*fits)(const struct loss_kind *kind), const char *last,
-                          char text[CONFIG_TEXT_SIZE]) {
-    struct config_text to = {.text = text, .size = CONFIG_TEXT_SIZE};
-    const char *names[LOSSES];
-    size_t count = 0;
+const char *config_losses(bool (*fits)(const struct loss_kind *kind), char text[CONFIG_TEXT_SIZE]) {
+    char words[CONFIG_TEXT_SIZE] = "";
     for (enum loss loss = 0; loss < LOSSES; loss++)
         if (fits(loss_kind(loss)))
-            names[count++] = loss_kind(loss)->name;
-    for (size_t n = 0; n < count; n++)
-        config_add(&to, "%s%s", n == 0 ? "" : n + 1 == count ? last : ", ", names[n]);
+            config_words_add(words, loss_kind(loss)->name);
+    config_words_list(words, text, CONFIG_TEXT_SIZE);
     return text;
 }
 
@@ -329,8 +323,7 @@ static bool column_sets(const struct column *column, enum column_key key) {
 static int inherit(struct reading *reading, size_t n) {
     const struct input *input = input_of(reading);
     struct column *column = &input_of(reading)->columns[n];
-    char path[CONFIG_KEY_SIZE];
-    snprintf(path, sizeof path, "%s.%zu", columns_path, n);
+    const char *path = CONFIG_PATH("%s.%zu", columns_path, n);
     if (!column_sets(column, COLUMN_SCALE))
         column->standard = input->scale == SCALE_STANDARD;
     if (!column->standard &&
@@ -351,8 +344,7 @@ static int inherit(struct reading *reading, size_t n) {
 static int check_forecast_column(struct reading *reading, size_t n) {
     static const enum column_key own[] = {COLUMN_SCALE, COLUMN_MEMORY, COLUMN_LIMIT, COLUMN_MASK};
     const struct column *column = &input_of(reading)->columns[n];
-    char path[CONFIG_KEY_SIZE];
-    snprintf(path, sizeof path, "%s.%zu", columns_path, n);
+    const char *path = CONFIG_PATH("%s.%zu", columns_path, n);
     if (column->kind != COLUMN_REAL)
         return config_fail(reading, path,
                            "the %s %s is not supported with scale: forecast, which requires "
@@ -509,8 +501,7 @@ static int count_unknown(struct reading *reading, size_t *count) {
     *count = 0;
     for (size_t n = 0; n < input->column_count; n++) {
         const struct column *column = &input->columns[n];
-        char path[CONFIG_KEY_SIZE];
-        snprintf(path, sizeof path, "%s.%zu", columns_path, n);
+        const char *path = CONFIG_PATH("%s.%zu", columns_path, n);
         if (!column->known && (*count)++ < n)
             return config_fail(reading, path,
                                "column %s must be listed before column %s, which is known ahead",
@@ -617,10 +608,8 @@ static int check_output_size(struct reading *reading) {
     else if (!given)
         return config_fail(reading, path,
                            "missing; expected the count of numbers in a target, or of classes");
-    if (kind->size && output->size != kind->size)
-        return config_fail(reading, path, "expected %zu with loss: %s (%s), got %zu", kind->size,
-                           kind->name, kind->size_reason, output->size);
-    return 0;
+    return config_expect(reading, !kind->size || output->size == kind->size, path, NULL,
+                         "%zu with loss: %s (%s)", kind->size, kind->name, kind->size_reason);
 }
 
 static bool has_class(const struct loss_kind *kind) {
@@ -634,69 +623,53 @@ static bool has_numbers(const struct loss_kind *kind) {
 /* An input of the stream is the target with `target: next`, `previous` or `same`: loss and sizes
    must match. */
 static int check_next(struct reading *reading) {
-    const struct input *input = &reading->draft.config.architecture.input;
-    const struct output *output = &reading->draft.config.architecture.output;
+    const struct input *input = input_of(reading);
+    const struct output *output = output_of(reading);
     const struct loss_kind *kind = loss_kind(output->loss);
     char text[CONFIG_TEXT_SIZE];
     bool symbols = input->kind == INPUT_SYMBOL;
     const char *target = target_name(output->target);
     if (!output_is_input(output) || output->column_count || kind->ranks)
         return 0;
-    if (symbols != kind->class_id)
-        return config_fail(reading, "model.output.loss",
-                           "expected %s with target: %s and %s inputs, got %s",
-                           config_losses(symbols ? has_class : has_numbers, " or ", text), target,
-                           input_kind_name(input->kind), kind->name);
-    if (kind->size && input->size != kind->size)
-        return config_fail(reading, "model.input.size",
-                           "expected %zu with target: %s and loss: %s, got %zu", kind->size, target,
-                           kind->name, input->size);
-    if (output->size != input->size)
-        return config_fail(reading, "model.output.size",
-                           "expected model.input.size (%zu) with target: %s, got %zu", input->size,
-                           target, output->size);
-    if (input->scale == SCALE_STANDARD && kind->parts[0].unit == UNIT_NONE)
-        return config_fail(reading, "model.input.scale",
-                           "expected none with target: %s and loss: %s, got standard: scaled "
-                           "targets leave the range of this loss",
-                           target, kind->name);
-    return 0;
+    return config_expect(reading, symbols == kind->class_id, "model.output.loss", NULL,
+                         "%s with target: %s and %s inputs",
+                         config_losses(symbols ? has_class : has_numbers, text), target,
+                         input_kind_name(input->kind)) ||
+           config_expect(reading, !kind->size || input->size == kind->size, "model.input.size",
+                         NULL, "%zu with target: %s and loss: %s", kind->size, target,
+                         kind->name) ||
+           config_expect(reading, output->size == input->size, "model.output.size", NULL,
+                         "model.input.size (%zu) with target: %s", input->size, target) ||
+           config_expect(reading,
+                         input->scale != SCALE_STANDARD || kind->parts[0].unit != UNIT_NONE,
+                         "model.input.scale", "scaled targets leave the range of this loss",
+                         "none with target: %s and loss: %s", target, kind->name);
 }
 
 static int check_targets(struct reading *reading) {
-    const struct output *output = &reading->draft.config.architecture.output;
+    const struct output *output = output_of(reading);
     const struct loss_kind *kind = loss_kind(output->loss);
     char text[CONFIG_TEXT_SIZE];
-    config_losses(has_levels, " and ", text);
     if (output->relative == RELATIVE_TRUE && !has_levels(kind))
         return config_fail(reading, "model.output.relative",
-                           "not supported with loss: %s, whose targets have no differences; use "
-                           "%s",
-                           kind->name, text);
-    if (output->scale == SCALE_STANDARD && !has_levels(kind))
-        return config_fail(reading, "model.output.scale",
-                           "expected none with loss: %s, got standard: scaled targets leave the "
-                           "range of this loss; use none or loss: %s",
-                           kind->name, text);
-    return 0;
+                           "not supported with loss: %s, whose targets have no differences; use %s",
+                           kind->name, config_losses(has_levels, text));
+    return config_expect(reading, output->scale != SCALE_STANDARD || has_levels(kind),
+                         "model.output.scale", "scaled targets leave the range of this loss",
+                         "none with loss: %s", kind->name);
 }
 
 /* ---- scale: forecast ---- */
 
 static int check_without(struct reading *reading) {
-    const struct output *output = &reading->draft.config.architecture.output;
-    char word[CONFIG_TEXT_SIZE];
-    if (output->relative > RELATIVE_TRUE)
-        return config_fail(reading, "model.output.relative",
-                           "expected false or true, or with scale: forecast none, last or ar12, "
-                           "got %s",
-                           config_word_at(&reading->draft, "model.output.relative", 0, word));
+    const struct output *output = output_of(reading);
     if (output->solved)
         return config_fail(reading, "model.output.readout", "rls requires scale: forecast");
     if (reading->draft.config.distribution.enabled)
         return config_fail(reading, "distribution.enabled",
                            "requires model.input.scale: forecast; set that, or remove this key");
-    return 0;
+    return config_expect(reading, output->relative <= RELATIVE_TRUE, "model.output.relative", NULL,
+                         "false or true, or with scale: forecast none, last or ar12");
 }
 
 static bool squares(const struct loss_kind *kind) {
@@ -705,27 +678,20 @@ static bool squares(const struct loss_kind *kind) {
 
 static int check_forecast_output(struct reading *reading) {
     const struct config *config = &reading->draft.config;
-    bool network = config_is_network(reading);
-    const struct output *output = &config->architecture.output;
-    const struct loss_kind *kind = loss_kind(output->loss);
+    const struct output *output = output_of(reading);
     char text[CONFIG_TEXT_SIZE];
-    if (output->solved && !squares(kind))
-        return config_fail(reading, "model.output.readout", "rls requires loss: %s, got loss: %s",
-                           config_losses(squares, " or ", text), kind->name);
-    if (!squares(kind))
-        return config_fail(reading, "model.output.loss", "expected %s with scale: forecast, got %s",
-                           config_losses(squares, " or ", text), kind->name);
-    if (output->target != TARGET_NEXT)
-        return config_fail(reading, "model.output.target",
-                           "expected next with scale: forecast, got %s",
-                           target_name(output->target));
-    if (output->relative == RELATIVE_TRUE)
-        return config_fail(reading, "model.output.relative",
-                           "expected none, last or ar12 with scale: forecast, got true");
-    if (network && output->relative == RELATIVE_AR12 && !(config->experts >> EXPERT_ar12 & 1))
-        return config_fail(reading, "model.output.relative",
-                           "ar12 is not in experts; add it there, or use last or none");
-    return 0;
+    if (config_expect(reading, squares(loss_kind(output->loss)), "model.output.loss", NULL,
+                      "%s with scale: forecast", config_losses(squares, text)) ||
+        config_expect(reading, output->target == TARGET_NEXT, "model.output.target", NULL,
+                      "next with scale: forecast") ||
+        config_expect(reading, output->relative != RELATIVE_TRUE, "model.output.relative", NULL,
+                      "none, last or ar12 with scale: forecast"))
+        return -1;
+    return config_is_network(reading) && output->relative == RELATIVE_AR12 &&
+                   !(config->experts >> EXPERT_ar12 & 1)
+               ? config_fail(reading, "model.output.relative",
+                             "ar12 is not in experts; add it there, or use last or none")
+               : 0;
 }
 
 /* Experts of scale: forecast and preset: symbols have one key. */
@@ -801,35 +767,28 @@ static int check_symbols(struct reading *reading) {
         return 0;
     if (input->kind != INPUT_SYMBOL || input->column_count > 1)
         return config_fail(reading, "preset", "symbols requires one symbol as input");
-    if (output->target != TARGET_NEXT)
-        return config_fail(reading, "model.output.target",
-                           "expected next with preset: symbols, got %s",
-                           target_name(output->target));
-    if (output->ahead.count > 1 || output_ahead(output, 0) != 1)
-        return config_fail(reading, "model.output.ahead", "expected 1 with preset: symbols");
-    if (input->vocabulary.lru)
-        return config_fail(reading, "model.input.vocabulary.forget",
-                           "expected none with preset: symbols, got lru: the counts of a forgotten "
-                           "word would be its successor's; raise capacity instead");
+    if (config_expect(reading, output->target == TARGET_NEXT, "model.output.target", NULL,
+                      "next with preset: symbols") ||
+        config_expect(reading, output->ahead.count <= 1 && output_ahead(output, 0) == 1,
+                      "model.output.ahead", NULL, "1 with preset: symbols") ||
+        config_expect(reading, !input->vocabulary.lru, "model.input.vocabulary.forget",
+                      "the counts of a forgotten word would be its successor's; raise capacity "
+                      "instead",
+                      "none with preset: symbols"))
+        return -1;
     if (input->hash)
         return config_fail(reading, "model.input.hash",
                            "not supported with preset: symbols: different words would share "
                            "counts; use model.input.vocabulary.capacity");
-    if (input->size < 2 || input->size > SYMBOLS_MAX)
-        return config_fail(reading, "model.input.size",
-                           "expected 2 to %d symbols with preset: symbols, got %zu", SYMBOLS_MAX,
-                           input->size);
-    if (config->symbols.memory & (config->symbols.memory - 1))
-        return config_fail(reading, "memory", "expected a power of two, got %zu",
-                           config->symbols.memory);
-    if (config->statistics_top > SYMBOLS_TOP_MAX)
-        return config_fail(reading, "statistics.top",
-                           "expected at most %d with preset: symbols, got %" PRIu64,
-                           SYMBOLS_TOP_MAX, config->statistics_top);
-    if (config->symbols.own && config->fleet.lease > 0)
-        return config_fail(reading, "tables",
-                           "expected shared with fleet.lease, got own: a table is too large to "
-                           "move with its stream");
+    if (config_expect(reading, input->size >= 2 && input->size <= SYMBOLS_MAX, "model.input.size",
+                      NULL, "2 to %d symbols with preset: symbols", SYMBOLS_MAX) ||
+        config_expect(reading, !(config->symbols.memory & (config->symbols.memory - 1)), "memory",
+                      NULL, "a power of two") ||
+        config_expect(reading, config->statistics_top <= SYMBOLS_TOP_MAX, "statistics.top", NULL,
+                      "at most %d with preset: symbols", SYMBOLS_TOP_MAX) ||
+        config_expect(reading, !config->symbols.own || config->fleet.lease <= 0, "tables",
+                      "a table is too large to move with its stream", "shared with fleet.lease"))
+        return -1;
     bool bytes = input->size == 256 && !input->vocabulary.capacity;
     if (!config_given(reading, "alphabet"))
         config->symbols.others = !bytes;
@@ -864,10 +823,19 @@ int config_check_size(struct reading *reading) {
 
 int config_check(struct reading *reading) {
     static int (*const checks[])(struct reading *) = {
-        check_keys,        config_check_messages, check_columns,       check_time,
-        check_output_size, check_words,           check_next,          check_targets,
-        check_symbols,     check_forecast,        config_check_chains, config_check_layers,
-        config_check_size, config_check_learning,
+        check_keys,
+        config_check_messages,
+        check_columns,
+        check_time,
+        check_output_size,
+        check_words,
+        check_next,
+        check_targets,
+        check_symbols,
+        check_forecast,
+        config_check_layers,
+        config_check_size,
+        config_check_learning,
     };
     if (config_begin_outputs(reading) != 0)
         return -1;

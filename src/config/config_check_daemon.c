@@ -105,14 +105,6 @@ static int check_address(struct reading *reading, const char *key, const char *s
     return config_fail(reading, key, "expected SCHEME://HOST:PORT with %s, got \"%s\"", list, text);
 }
 
-/* A given key of the section, or NULL. */
-static const char *given_below(const struct reading *reading, const char *section) {
-    for (size_t k = 0; k < config_key_count; k++)
-        if (config_path_below(config_keys[k].path, section) && reading->places[k][0].given)
-            return config_keys[k].path;
-    return NULL;
-}
-
 /* The first given key of the list, or NULL. */
 static const char *given_among(const struct reading *reading, const char *const *keys) {
     while (*keys && !config_given(reading, *keys))
@@ -128,7 +120,7 @@ static const char *given_among(const struct reading *reading, const char *const 
 static int check_fleet(struct reading *reading) {
     const struct config *config = &reading->draft.config;
     const struct consume_config *consume = &config->consume;
-    const char *given = given_below(reading, "fleet");
+    const char *given = config_given_below(reading, "fleet");
     if (!given || (config->fleet.lease == 0 && !config->fleet.average_every))
         return 0;
     if (config->fleet.lease < LEASE_MIN)
@@ -169,7 +161,7 @@ void config_mapping(const struct config *config, const char *fields[CONFIG_SHARE
 static int check_json(struct reading *reading) {
     const struct config *config = &reading->draft.config;
     const struct input *input = &config->architecture.input;
-    const char *given = given_below(reading, "examples.json"), *fields[CONFIG_SHARES_MAX];
+    const char *given = config_given_below(reading, "examples.json"), *fields[CONFIG_SHARES_MAX];
     struct mapping_options options;
     struct error error;
     if (!given)
@@ -209,8 +201,8 @@ static int check_consume(struct reading *reading) {
                                          "security.allow.examples",
                                          NULL};
     const struct consume_config *consume = &reading->draft.config.consume;
-    const char *redis = given_below(reading, "examples.redis");
-    const char *kafka = given_below(reading, "examples.kafka");
+    const char *redis = config_given_below(reading, "examples.redis");
+    const char *kafka = config_given_below(reading, "examples.kafka");
     const char *broker = redis ? "examples.redis" : "examples.kafka";
     if (redis && kafka)
         return config_fail(reading, kafka, "cannot be combined with %s; configure one broker",
@@ -436,6 +428,10 @@ static int check_paths(struct reading *reading) {
 int config_check_daemon(struct reading *reading) {
     static int (*const checks[])(struct reading *) = {check_sockets,  check_consume, check_publish,
                                                       check_security, check_journal, check_paths};
+    const struct config *config = &reading->draft.config;
+    if (config->vectors && !strncmp(config->device, "cuda", strlen("cuda")))
+        return config_fail(reading, "device", "expected cpu with statistics.vectors, got %s",
+                           config->device);
     for (size_t n = 0; n < sizeof checks / sizeof *checks; n++)
         if (checks[n](reading) != 0)
             return -1;

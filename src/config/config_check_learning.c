@@ -10,12 +10,10 @@ static const char rule_path[] = "learning.rule", rate_path[] = "learning.optimiz
 /* Check a key of the optimizer that requires another key. */
 static int check_needs(struct reading *reading, const struct optimizer *optimizer) {
     for (const struct kind_key *key = optimizer_kind(optimizer->kind)->keys; key->name; key++) {
-        char path[CONFIG_KEY_SIZE];
-        if (!key->needs || !optimizer_value(optimizer, key) ||
-            optimizer_value(optimizer, optimizer_key(optimizer->kind, key->needs)) > 0)
-            continue;
-        snprintf(path, sizeof path, "learning.optimizer.%s", key->name);
-        return config_fail(reading, path, "requires learning.optimizer.%s above 0", key->needs);
+        if (key->needs && optimizer_value(optimizer, key) &&
+            optimizer_value(optimizer, optimizer_key(optimizer->kind, key->needs)) <= 0)
+            return config_fail(reading, CONFIG_PATH("learning.optimizer.%s", key->name),
+                               "requires learning.optimizer.%s above 0", key->needs);
     }
     return 0;
 }
@@ -24,9 +22,8 @@ static int check_needs(struct reading *reading, const struct optimizer *optimize
 static int check_own(struct reading *reading, struct optimizer *optimizer) {
     const struct optimizer_kind *kind = optimizer_kind(optimizer->kind);
     for (const struct kind_key *key = kind->keys; key->name; key++) {
-        char path[CONFIG_KEY_SIZE];
+        const char *path = CONFIG_PATH("learning.optimizer.%s", key->name);
         double *value = (double *)(void *)((char *)optimizer + key->offset);
-        snprintf(path, sizeof path, "learning.optimizer.%s", key->name);
         if (key->boolean)
             continue;
         if (!config_given(reading, path))
@@ -53,10 +50,9 @@ bool config_rate_fits(const struct optimizer *optimizer, double rate, char why[C
 static int check_cells(const struct reading *reading, enum rule rule) {
     const struct architecture *architecture = &reading->draft.config.architecture;
     char words[CONFIG_TEXT_SIZE] = "", text[CONFIG_TEXT_SIZE];
-    struct config_text to = {.text = words, .size = sizeof words};
     for (enum cell cell = 0; cell < CELLS; cell++)
         if (rule_takes(rule, cell, false))
-            config_add(&to, "%s%s", to.used ? "|" : "", cell_kind(cell)->kind.name);
+            config_words_add(words, cell_kind(cell)->kind.name);
     config_words_list(words, text, sizeof text);
     for (size_t n = 0; n < architecture->layer_count; n++) {
         enum cell cell = architecture->layers[n].cell;

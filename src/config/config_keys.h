@@ -63,13 +63,7 @@ const char *config_word_at(const void *draft, const char *path, size_t layer,
 /* Whether the key applies, according to the value of the key `when`. */
 bool config_key_counts(const struct config_key *key, size_t layer, const void *draft);
 
-/* Whether the value is the default, and no other key changes it. */
-bool config_value_is_default(const struct config_key *key, size_t layer, const void *draft);
-
-/* Write the values below the section that differ from their defaults, "{cell: gru, size: 8}"; and
-   those of all layers, as a list. */
-void config_write_section(struct config_text *to, const char *section, size_t layer,
-                          const struct config *config);
+/* Write the values of all layers that differ from their defaults, "[{cell: gru, size: 8}]". */
 void config_write_layers(struct config_text *to, const struct config *config);
 
 /* The hash of all keys with one of `flags` (KEY_DIGEST, KEY_DECIDES, KEY_MOMENT) and none of

@@ -48,10 +48,9 @@ static int tags_read(const struct walk *walk, const yaml_node_t *node, const str
     const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
     for (; pair < node->data.mapping.pairs.top; pair++) {
         const yaml_node_t *name = walk_node(walk, pair->key), *text = walk_node(walk, pair->value);
-        char at[CONFIG_KEY_SIZE];
         if (name->type != YAML_SCALAR_NODE || walk_is_null(text))
             return config_fail_value(walk, name->type == YAML_SCALAR_NODE ? text : name, key, path);
-        snprintf(at, sizeof at, "%s.%s", path, walk_text(name));
+        const char *at = CONFIG_PATH("%s.%s", path, walk_text(name));
         if (walk_once(walk, node, pair, at) != 0 ||
             config_read_tag(walk, text, walk_text(name), at, where) != 0)
             return -1;
@@ -265,9 +264,8 @@ const struct config_key config_column_keys[COLUMN_KEYS] = {
 
 static int fail_unknown(const struct walk *walk, const yaml_node_t *name, const char *path) {
     char words[CONFIG_TEXT_SIZE] = "", list[CONFIG_TEXT_SIZE], meant[CONFIG_TEXT_SIZE];
-    struct config_text to = {.text = words, .size = sizeof words};
     for (unsigned n = 0; n < COLUMN_KEYS; n++)
-        config_add(&to, "%s%s", n ? "|" : "", config_column_keys[n].path);
+        config_words_add(words, config_column_keys[n].path);
     config_words_list(words, list, sizeof list);
     return walk_fail(walk, name, path, "unknown key \"%.*s\"%s; expected %s", CONFIG_SHOWN_MAX,
                      walk_text(name), config_word_meant(words, walk_text(name), meant), list);
@@ -365,31 +363,35 @@ static int read_words(const struct walk *walk, const yaml_node_t *node, const ch
     return 0;
 }
 
-/* Count the items of the list. Not 0: the node is not a list, or the count is invalid. */
+/* Count the items of the list, mappings or names. Not 0: the node is not such a list, or the count
+   is invalid. */
 static int count_items(const struct walk *walk, const yaml_node_t *node,
-                       const struct config_key *key, const char *what, size_t *count) {
+                       const struct config_key *key, const char *path, const char *what,
+                       size_t *count) {
     if (node->type != YAML_SEQUENCE_NODE)
-        return config_fail_value(walk, node, key, key->path);
+        return config_fail_value(walk, node, key, path);
     *count = walk_items(node);
-    if (*count >= 1 && *count <= COLUMNS_MAX)
-        return 0;
-    return walk_fail(walk, node, key->path, "expected a list of 1 to %d %s, got %zu", COLUMNS_MAX,
-                     what, *count);
+    if (*count < 1 || *count > key->type->most)
+        return walk_fail(walk, node, path, "expected a list of 1 to %zu %s, got %zu",
+                         key->type->most, what, *count);
+    for (size_t n = 0; n < *count && key->type != &value_column_names; n++) {
+        const yaml_node_t *item = walk_node(walk, node->data.sequence.items.start[n]);
+        if (item->type != YAML_MAPPING_NODE)
+            return config_fail_value(walk, item, key, CONFIG_PATH("%s.%zu", path, n));
+    }
+    return 0;
 }
 
 static int columns_read(const struct walk *walk, const yaml_node_t *node,
                         const struct config_key *key, const char *list, void *where) {
     struct input *input = AROUND(where, struct input, column_count);
-    char path[CONFIG_KEY_SIZE];
-    if (count_items(walk, node, key, "columns", &input->column_count) != 0)
+    if (count_items(walk, node, key, list, "columns", &input->column_count) != 0)
         return -1;
     for (size_t n = 0; n < input->column_count; n++) {
         const yaml_node_t *one = walk_node(walk, node->data.sequence.items.start[n]);
         struct column *column = &input->columns[n];
-        snprintf(path, sizeof path, "%s.%zu", list, n);
+        const char *path = CONFIG_PATH("%s.%zu", list, n);
         *column = (struct column){.harmonics = 1};
-        if (one->type != YAML_MAPPING_NODE)
-            return config_fail_value(walk, one, key, path);
         if (read_pairs(walk, one, path, "", column) != 0 ||
             check_kind(walk, one, path, column) != 0 || read_words(walk, one, path, column) != 0)
             return -1;
@@ -399,13 +401,6 @@ static int columns_read(const struct walk *walk, const yaml_node_t *node,
                                  column->name, m);
     }
     return 0;
-}
-
-/* A text is never valid: this is a list. */
-static int list_store(const struct config_key *key, const char *text, bool quoted, void *where) {
-    (void)key, (void)quoted;
-    *(size_t *)where = 0;
-    return *text ? -1 : 0;
 }
 
 static void print_column(struct config_text *to, const struct column *column) {
@@ -440,26 +435,33 @@ static bool is_defined(unsigned k, const struct column *column, const struct inp
     return !left_out[k];
 }
 
-/* Keys of a vocabulary are consecutive, and form a mapping of their own. */
+/* A mapping while it is written. Keys of an inner mapping are consecutive. */
+struct mapping {
+    struct config_text *to;
+    const char *before, *inner;
+    size_t length; /* of the name of the inner mapping, with a dot */
+};
+
+static void write_pair(struct mapping *m, const struct config_key *key, const char *name,
+                       size_t layer, const void *draft) {
+    const char *quote = m->to->json ? "\"" : "";
+    size_t own = strchr(name, '.') ? strcspn(name, ".") + 1 : 0;
+    bool same = own == m->length && !strncmp(name, m->inner, own);
+    config_add(m->to, "%s%s", m->length && !same ? "}" : "", m->before);
+    if (own && !same)
+        config_add(m->to, "%s%.*s%s: {", quote, (int)own - 1, name, quote);
+    config_add(m->to, "%s%s%s: ", quote, name + own, quote);
+    config_value_write(m->to, key, layer, draft);
+    *m = (struct mapping){m->to, ", ", name, own};
+}
+
 static void write_column(struct config_text *to, const struct column *column,
                          const struct input *input) {
-    static const char vocabulary[] = "vocabulary.";
-    const char *quote = to->json ? "\"" : "", *before = "{";
-    bool inside = false;
-    for (unsigned k = 0; k < COLUMN_KEYS; k++) {
-        const struct config_key *key = &config_column_keys[k];
-        bool word = config_path_below(key->path, "vocabulary");
-        if (!is_of_kind(key, column) || !is_defined(k, column, input))
-            continue;
-        config_add(to, "%s%s", inside && !word ? "}" : "", before);
-        if (word && !inside)
-            config_add(to, "%svocabulary%s: {", quote, quote);
-        config_add(to, "%s%s%s: ", quote, key->path + (word ? strlen(vocabulary) : 0), quote);
-        config_value_write(to, key, 0, column);
-        before = ", ";
-        inside = word;
-    }
-    config_add(to, inside ? "}}" : "}");
+    struct mapping m = {to, "{", "", 0};
+    for (unsigned k = 0; k < COLUMN_KEYS; k++)
+        if (is_of_kind(&config_column_keys[k], column) && is_defined(k, column, input))
+            write_pair(&m, &config_column_keys[k], config_column_keys[k].path, 0, column);
+    config_add(to, m.length ? "}}" : "}");
 }
 
 /* Print all keys that apply in a document, else those that differ from the default, so that
@@ -501,7 +503,6 @@ const struct value_type value_columns = {
     "a list of 1 to $most, as in [{name: load}, {name: host, kind: symbol, size: 8}]",
     sizeof(size_t),
     .most = COLUMNS_MAX,
-    .store = list_store,
     .read = columns_read,
     .print = columns_print,
     .same = lists_same};
@@ -511,7 +512,7 @@ static int names_read(const struct walk *walk, const yaml_node_t *node,
     struct draft *draft = AROUND(where, struct draft, config.architecture.output.column_count);
     char found[CONFIG_TEXT_SIZE];
     size_t *count = where;
-    if (count_items(walk, node, key, "names", count) != 0)
+    if (count_items(walk, node, key, path, "names", count) != 0)
         return -1;
     memset(draft->output_columns, 0, sizeof draft->output_columns);
     for (size_t n = 0; n < *count; n++) {
@@ -542,69 +543,54 @@ static void names_print(const struct config_key *key, const void *where, struct 
 
 const struct value_type value_column_names = {
     "list of words",    "a list of names, each once; with target: next names of columns",
-    sizeof(size_t),     .store = list_store,
+    sizeof(size_t),     .most = COLUMNS_MAX,
     .read = names_read, .print = names_print,
     .same = lists_same};
 
 /* ---- Parts: read as if they stood elsewhere, in a configuration of their own ---- */
 
-struct part {
-    struct reading *reading;
-    struct walk walk;
-    char to[CONFIG_TEXT_SIZE];
-};
-
-/* Keys at `from` are read where the file has `path`. The caller frees part->reading. */
-static int begin_part(struct part *part, const struct walk *walk, const char *from,
-                      const char *path) {
-    struct reading *reading = part->reading = calloc(1, sizeof *reading);
-    if (!reading)
-        return walk_fail(walk, &(yaml_node_t){0}, path, "out of memory");
+/* Read the node at `path` as if it stood at `from`. The caller frees the result; NULL: an error. */
+static struct reading *read_part(const struct walk *walk, const yaml_node_t *node, const char *from,
+                                 const char *path) {
+    struct reading *reading = calloc(1, sizeof *reading);
+    struct walk own = *walk;
+    if (!reading) {
+        walk_fail(walk, node, path, "out of memory");
+        return NULL;
+    }
     reading->origin = *walk->origin;
     reading->origin.from = from;
-    reading->origin.to = config_rename(walk->origin, path, part->to, sizeof part->to);
-    part->walk = *walk;
-    part->walk.origin = &reading->origin;
-    return 0;
+    reading->origin.to = config_rename(walk->origin, path, reading->to, sizeof reading->to);
+    own.origin = &reading->origin;
+    if (config_read_node(reading, &own, node, from) == 0)
+        return reading;
+    free(reading);
+    return NULL;
 }
 
-bool config_value_is_default(const struct config_key *key, size_t layer, const void *draft) {
+static bool is_default(const struct config_key *key, size_t layer, const void *draft) {
     char text[CONFIG_TEXT_SIZE];
-    if (!key->fallback)
-        return false;
+    const char *fallback = key->fallback ? key->fallback : "";
     config_value_print(key, layer, draft, text, sizeof text);
-    return !strcmp(text, key->fallback) ||
-           (key->type == &value_float &&
-            (float)strtod(text, NULL) == (float)strtod(key->fallback, NULL));
+    return !strcmp(text, fallback) || (key->type == &value_float && key->fallback &&
+                                       strtof(text, NULL) == strtof(fallback, NULL));
 }
 
-void config_write_section(struct config_text *to, const char *section, size_t layer,
+/* "{cell: gru, size: 8}": the values below the section that differ from their defaults. */
+static void write_section(struct config_text *to, const char *section, size_t layer,
                           const struct config *config) {
-    const char *quote = to->json ? "\"" : "", *before = "{", *inner = "";
-    size_t length = 0; /* of the name of the inner mapping, with a dot */
-    for (const struct config_key *key = config_keys; key < config_keys + config_key_count; key++) {
-        if (!config_path_below(key->path, section) || !config_key_counts(key, layer, config) ||
-            config_value_is_default(key, layer, config))
-            continue;
-        const char *rest = key->path + strlen(section) + 1;
-        size_t own = strchr(rest, '.') ? strcspn(rest, ".") + 1 : 0;
-        bool same = own == length && !strncmp(rest, inner, own);
-        config_add(to, "%s%s", length && !same ? "}" : "", before);
-        if (own && !same)
-            config_add(to, "%s%.*s%s: {", quote, (int)own - 1, rest, quote);
-        config_add(to, "%s%s%s: ", quote, rest + own, quote);
-        config_value_write(to, key, layer, config);
-        before = ", ";
-        inner = rest;
-        length = own;
-    }
-    config_add(to, length ? "}}" : "}");
+    struct mapping m = {to, "{", "", 0};
+    for (const struct config_key *key = config_keys; key < config_keys + config_key_count; key++)
+        if (config_path_below(key->path, section) && config_key_counts(key, layer, config) &&
+            !is_default(key, layer, config))
+            write_pair(&m, key, key->path + strlen(section) + 1, layer, config);
+    config_add(to, m.length ? "}}" : "}");
 }
 
 void config_write_layers(struct config_text *to, const struct config *config) {
     for (size_t n = 0; n < config->architecture.layer_count; n++) {
         config_add(to, n ? ", " : "[");
-        config_write_section(to, "model.layers.*", n, config);
+        write_section(to, "model.layers.*", n, config);
     }
     config_add(to, "]");
 }
@@ -623,26 +609,13 @@ _Static_assert(offsetof(struct layers, of) == offsetof(struct sequence, layers) 
 static int layers_read(const struct walk *walk, const yaml_node_t *node,
                        const struct config_key *key, const char *path, void *where) {
     struct layers *layers = where;
-    struct part part;
-    if (node->type != YAML_SEQUENCE_NODE)
-        return config_fail_value(walk, node, key, path);
-    layers->count = walk_items(node);
-    if (layers->count < 1 || layers->count > SEQUENCE_LAYERS_MAX)
-        return walk_fail(walk, node, path, "expected a list of 1 to %d layers, got %zu",
-                         SEQUENCE_LAYERS_MAX, layers->count);
-    int status = begin_part(&part, walk, "model.layers", path);
-    for (size_t n = 0; n < layers->count && status == 0; n++) {
-        const yaml_node_t *layer = walk_node(walk, node->data.sequence.items.start[n]);
-        char at[CONFIG_KEY_SIZE];
-        snprintf(at, sizeof at, "model.layers.%zu", n);
-        part.reading->draft.config.architecture.layer_count = layers->count;
-        status = layer->type == YAML_MAPPING_NODE
-                     ? config_read_node(part.reading, &part.walk, layer, at)
-                     : config_fail_value(&part.walk, layer, key, at);
-    }
-    if (status == 0 && (status = config_check_section(part.reading, "model.layers")) == 0)
-        memcpy(layers->of, part.reading->draft.config.architecture.layers, sizeof layers->of);
-    free(part.reading);
+    struct reading *part = NULL;
+    if (count_items(walk, node, key, path, "layers", &layers->count) == 0)
+        part = read_part(walk, node, "model.layers", path);
+    int status = part ? config_check_section(part, "model.layers") : -1;
+    if (status == 0)
+        memcpy(layers->of, part->draft.config.architecture.layers, sizeof layers->of);
+    free(part);
     return status;
 }
 
@@ -661,8 +634,8 @@ static void layers_print(const struct config_key *key, const void *where, struct
 const struct value_type value_layers = {
     "list of mappings",    "a list of 1 to $most layers, as in [{cell: gru, size: 64}]",
     sizeof(struct layers), .most = SEQUENCE_LAYERS_MAX,
-    .store = list_store,   .read = layers_read,
-    .print = layers_print, .same = lists_same};
+    .read = layers_read,   .print = layers_print,
+    .same = lists_same};
 
 /* ---- Outputs ---- */
 
@@ -670,28 +643,20 @@ const struct value_type value_layers = {
 static int outputs_read(const struct walk *walk, const yaml_node_t *node,
                         const struct config_key *key, const char *path, void *where) {
     struct draft *draft = AROUND(where, struct draft, config.architecture.other_count);
-    struct part part;
-    int status = 0;
-    if (node->type != YAML_SEQUENCE_NODE || walk_items(node) < 1 || walk_items(node) > OUTPUTS_MAX)
-        return config_fail_value(walk, node, key, path);
-    draft->output_count = walk_items(node);
-    for (size_t n = 0; n < draft->output_count && status == 0; n++) {
+    if (count_items(walk, node, key, path, "outputs", &draft->output_count) != 0)
+        return -1;
+    for (size_t n = 0; n < draft->output_count; n++) {
         const yaml_node_t *one = walk_node(walk, node->data.sequence.items.start[n]);
-        char at[CONFIG_KEY_SIZE];
-        snprintf(at, sizeof at, "%s.%zu", path, n);
-        if (one->type != YAML_MAPPING_NODE)
-            return config_fail_value(walk, one, key, at);
-        status = begin_part(&part, walk, "model.output", at);
-        if (status == 0)
-            status = config_read_node(part.reading, &part.walk, one, "model.output");
+        struct reading *part = read_part(walk, one, "model.output", CONFIG_PATH("%s.%zu", path, n));
+        if (!part)
+            return -1;
         draft->outputs[n].place = walk_place(walk, one);
-        for (size_t k = 0; k < config_key_count && status == 0; k++)
-            draft->outputs[n].places[k] = part.reading->places[k][0];
-        if (status == 0)
-            draft->outputs[n].output = part.reading->draft.config.architecture.output;
-        free(part.reading);
+        for (size_t k = 0; k < config_key_count; k++)
+            draft->outputs[n].places[k] = part->places[k][0];
+        draft->outputs[n].output = part->draft.config.architecture.output;
+        free(part);
     }
-    return status;
+    return 0;
 }
 
 static void outputs_print(const struct config_key *key, const void *where, struct config_text *to) {
@@ -702,18 +667,14 @@ static void outputs_print(const struct config_key *key, const void *where, struc
     for (size_t k = 0; own && k <= architecture->other_count; k++) {
         own->architecture.output = *architecture_output(architecture, k);
         config_add(to, !k ? "[" : !to->out || to->json ? ", " : ",\n      ");
-        config_write_section(to, "model.output", 0, own);
+        write_section(to, "model.output", 0, own);
     }
     config_add(to, own ? "]" : "");
     free(own);
 }
 
 const struct value_type value_outputs = {
-    "list of mappings",
-    "a list of 1 to $most, as in [{name: next, loss: softmax, target: next}]",
-    sizeof(size_t),
-    .most = OUTPUTS_MAX,
-    .store = list_store,
-    .read = outputs_read,
-    .print = outputs_print,
+    "list of mappings",   "a list of 1 to $most, as in [{name: next, loss: softmax, target: next}]",
+    sizeof(size_t),       .most = OUTPUTS_MAX,
+    .read = outputs_read, .print = outputs_print,
     .same = lists_same};

@@ -4,6 +4,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "common/text.h"
 
 enum { OVERRIDE_MAX = 16384 }; /* bytes of a value */
 
@@ -28,6 +29,13 @@ static const struct place *section_place(const struct reading *reading, const ch
     for (size_t s = 0; s < reading->section_count; s++)
         if (!strcmp(reading->sections[s].path, path))
             return reading->sections[s].place.given ? &reading->sections[s].place : NULL;
+    return NULL;
+}
+
+const char *config_given_below(const struct reading *reading, const char *section) {
+    for (size_t k = 0; k < config_key_count; k++)
+        if (config_path_below(config_keys[k].path, section) && reading->places[k][0].given)
+            return config_keys[k].path;
     return NULL;
 }
 
@@ -75,6 +83,25 @@ static int store_value(struct reading *reading, const struct walk *walk, const y
         return -1;
     reading->places[key - config_keys][layer] = walk_place(walk, node);
     return 0;
+}
+
+int config_expect(const struct reading *reading, bool good, const char *path, const char *why,
+                  const char *what, ...) {
+    const struct config_key *key;
+    char text[ERROR_TEXT_SIZE], value[CONFIG_TEXT_SIZE];
+    size_t layer;
+    if (good)
+        return 0;
+    TEXT_FORMAT(text, sizeof text, what);
+    config_path_kind(path, &key, &layer);
+    config_value_print(key, layer, &reading->draft, value, sizeof value);
+    return config_fail(reading, path, "expected %s, got %s%s%s", text, value, why ? ": " : "",
+                       why ? why : "");
+}
+
+const char *config_path_format(char path[CONFIG_KEY_SIZE], const char *format, ...) {
+    TEXT_FORMAT(path, CONFIG_KEY_SIZE, format);
+    return path;
 }
 
 static void note_section(struct reading *reading, const struct walk *walk, const yaml_node_t *node,

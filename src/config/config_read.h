@@ -16,9 +16,10 @@ struct reading {
         struct place place;
     } sections[CONFIG_SECTIONS_MAX]; /* given mappings and lists */
     size_t section_count;
-    bool preset_layer; /* the preset provides the single layer */
-    size_t output;     /* number of the output of model.outputs that this is about */
-    bool earlier;      /* fill in the defaults of earlier versions */
+    char to[CONFIG_TEXT_SIZE]; /* origin.to */
+    bool preset_layer;         /* the preset provides the single layer */
+    size_t output;             /* number of the output of model.outputs that this is about */
+    bool earlier;              /* fill in the defaults of earlier versions */
 };
 
 /* Read the file's text, then overrides one by one, into `reading`; each value is checked alone.
@@ -37,6 +38,9 @@ const struct place *config_place(const struct reading *reading, const char *path
 /* Whether the key of that path was given. */
 bool config_given(const struct reading *reading, const char *path);
 
+/* A given key of the section, or NULL. */
+const char *config_given_below(const struct reading *reading, const char *section);
+
 /* Whether the mapping or list of that path was given; and store its position, for errors about
    missing keys. */
 bool config_section_given(const struct reading *reading, const char *path);
@@ -46,6 +50,16 @@ void config_note_section(struct reading *reading, const char *path, const struct
    nearest section around it. */
 int config_fail(const struct reading *reading, const char *path, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Fail with "expected WHAT, got VALUE: WHY", with the key's value, if it is not good. `why` may be
+   NULL. */
+int config_expect(const struct reading *reading, bool good, const char *path, const char *why,
+                  const char *what, ...) __attribute__((format(printf, 5, 6)));
+
+/* A path, until the end of the block. */
+#define CONFIG_PATH(...) config_path_format((char[CONFIG_KEY_SIZE]){""}, __VA_ARGS__)
+const char *config_path_format(char path[CONFIG_KEY_SIZE], const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* ---- Rules (config_check.c) ---- */
 
@@ -61,7 +75,7 @@ static inline bool config_is_network(const struct reading *reading) {
 /* Fill in defaults and check the rules between keys. */
 int config_check(struct reading *reading);
 
-/* The same for the keys below the section alone; and the rules between the keys of model.layers. */
+/* The same for the keys below the section alone; and the rules between the keys of layers. */
 int config_check_section(struct reading *reading, const char *section);
 int config_check_layers(struct reading *reading);
 
@@ -71,18 +85,11 @@ int config_begin_outputs(struct reading *reading);
 int config_check_outputs(struct reading *reading, const struct reading *read);
 int config_check_size(struct reading *reading);
 
-/* Check that the section's shape has `size` numbers. */
-int config_check_shape(const struct reading *reading, const char *section, struct grid_shape s,
-                       size_t size);
+/* The matching losses, as "a, b or c". Returns `text`. */
+const char *config_losses(bool (*fits)(const struct loss_kind *kind), char text[CONFIG_TEXT_SIZE]);
 
-/* The matching losses, as "a, b or c" with " or " as `last`. Returns `text`. */
-const char *config_losses(bool (*fits)(const struct loss_kind *kind), const char *last,
-                          char text[CONFIG_TEXT_SIZE]);
-
-/* The rules of messages that are read and written (config_check_messages.c): what cannot be
-   combined with them; and their layers, once all sizes are known. */
+/* What cannot be combined with messages, several outputs and rankings. */
 int config_check_messages(struct reading *reading);
-int config_check_chains(struct reading *reading);
 
 /* The rules for rule, optimizer and learning rate (config_check_learning.c). */
 int config_check_learning(struct reading *reading);

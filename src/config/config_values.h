@@ -193,6 +193,7 @@ bool config_words_contain(const char *words, const char *word, size_t *place);
 /* The word with index `place`, `*length` bytes long. */
 const char *config_word(const char *words, size_t place, size_t *length);
 size_t config_words_count(const char *words);
+void config_words_add(char words[CONFIG_TEXT_SIZE], const char *word);
 
 /* Format as "a, b or c". */
 void config_words_list(const char *words, char *text, size_t size);

@@ -109,4 +109,26 @@ def test_continued(directory):
         assert daemon.export() == continued
 
 
+def test_words(directory):
+    """Of a vocabulary, only words that have come are likely, in each output."""
+    outputs = ", ".join(f"{{name: {name}, loss: softmax, target: {name}, sequence: {{layers: [{{cell: gru, size: 4}}]}}}}"
+                        for name in ("next", "previous"))
+    model = f"""model:
+  input: {{kind: symbol, vocabulary: {{capacity: 200}}, embedding: 3, sequence: {{layers: [{{cell: gru, size: 4}}]}}}}
+  layers: []
+  outputs: [{outputs}]
+learning: {{window: 1, stride: 1}}
+"""
+    before, _, after = CONFIGURATION.partition("model:\n")
+    text = (before + model + after[after.index("statistics:"):]).replace("every: 20", "every: 1")
+    text = text.replace("SOCKETS", f"ipc://{directory}").replace("DIRECTORY", str(directory)).replace("SOCKET", "pull")
+    with running.Daemon(directory, text) as daemon:
+        subscriber = running.subscribe(daemon, (b"loss",))
+        with daemon.socket(running.zmq.PUSH, "examples") as socket:
+            for line in "the cat sat", "the dog sat", "a cat":
+                socket.send(json.dumps({"x": line.split()}).encode())
+            last = running.messages(daemon, subscriber, b"loss", 3)[-1]
+        assert all(0 < output["mean"] < math.log(20) for output in last["outputs"].values()), last
+
+
 cases.run(globals())

@@ -96,7 +96,7 @@ static const struct {
     {"name: a\npreset: symbols\nmodel: {input: {size: 9}, output: {target: given}}\n",
      ":3:44: model.output.target: expected next with preset: symbols, got given"},
     {"name: a\npreset: symbols\nmodel: {input: {size: 9}, output: {ahead: 2}}\n",
-     ":3:43: model.output.ahead: expected 1 with preset: symbols"},
+     ":3:43: model.output.ahead: expected 1 with preset: symbols, got 2"},
     {BASE "memory: 1048576\n", ":6:9: memory: requires preset: symbols, got preset: none"},
     {BASE "experts: [orders]\n", ":6:10: experts: requires scale: forecast or preset: symbols, got "
                                  "scale: none"},

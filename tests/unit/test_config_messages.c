@@ -151,6 +151,8 @@ static const struct {
     SET("learning.rule=rtrl", "learning.rule: expected tbptt with model.input.sequence, got rtrl: "
                               "a message is read whole"),
     SET("device=cuda", "device: expected cpu with model.input.sequence, got cuda"),
+    {VECTORS("loss: squared, size: 1") "statistics: {vectors: true}\n", "device=cuda:1",
+     "--set device: expected cpu with statistics.vectors, got cuda:1"},
     SET("anomaly={enabled: true, shape: true}",
         "anomaly={enabled: true, shape: true}: anomaly.shape: " ALONE),
     {TEXT("kind: real, size: 2, scale: standard, " READER, "", "loss: softmax, size: 4"), NULL,
@@ -216,7 +218,13 @@ static const struct {
      "model.outputs.0.sequence.layers.0.z: unknown key; expected in "
      "model.outputs.0.sequence.layers.0: " KEYS},
     {VECTORS("name: a, loss: squared, size: 3"), NULL,
-     ":5:18: model.output.name: found without model.outputs; it is allowed only there"},
+     ":5:18: model.output.name: found with a lone output; it is allowed only in "
+     "model.outputs"},
+    {LIST("{name: a, loss: softmax, vocabulary: {capacity: 4}}"), NULL,
+     ":5:61: model.outputs.0.vocabulary.capacity: found with model.outputs; it is allowed only for "
+     "a lone output"},
+    {VECTORS("loss: softmax, vocabulary: {capacity: 4, forget: lru}, " WRITER), NULL,
+     "model.output.vocabulary.capacity: " WRITTEN},
     {VECTORS("loss: squared, size: 3, target: same, relative: true"), NULL,
      ":5:60: model.output.relative: found with target: previous or same; it is allowed only with "
      "other targets"},

@@ -263,8 +263,7 @@ class Shapes:
             raise ValueError(f"{name} has the shape {array.shape}, but {'an' if longest else 'a'} {row} of this model "
                              f"has {width} number{'s' if width != 1 else ''}: pass {form}")
         found = found.reshape(-1, width)
-        if longest and not 1 <= len(found) <= longest:
-            raise ValueError(f"{name} must have 1 to {longest} atoms, got {len(found)}")
-        if not longest and not 1 <= len(found) <= wire.STEPS_MAX:
-            raise ValueError(f"{name} must have 1 to {wire.STEPS_MAX} steps, got {len(found)}")
+        most = longest or wire.STEPS_MAX
+        if not 1 <= len(found) <= most:
+            raise ValueError(f"{name} must have 1 to {most} {'atoms' if longest else 'steps'}, got {len(found)}")
         return found
