@@ -138,7 +138,7 @@ int config_check_messages(struct reading *reading) {
 int config_begin_outputs(struct reading *reading) {
     if (!config_given(reading, list_path))
         return 0;
-    if (config_section_given(reading, output_path) || config_given_below(reading, output_path))
+    if (has_section(reading, output_path))
         return config_fail(reading, output_path, "found beside model.outputs; remove one of them");
     reading->draft.config.architecture.output = reading->draft.outputs[reading->output].output;
     for (size_t k = 0; k < config_key_count; k++)

@@ -461,6 +461,10 @@ static enum reject_reason check(struct decoder *decoder, const struct frame *fra
     bool note = has_flag(frames, count, WIRE_NOTE);
     size_t most = EXAMPLE_FRAMES_MAX + label + words + note;
     enum reject_reason reason = take_key(example, &frames[0], why);
+    if (reason == REJECT_NOT && count > most && !words && has_flag(frames, count, WIRE_WORDS))
+        reason = reject(REJECT_FRAMES, why,
+                        "the message has words, but this model has no vocabulary; set "
+                        "model.input.vocabulary or model.output.vocabulary");
     if (reason == REJECT_NOT && (count > most || ((words || note) && count < most)))
         reason = reject(REJECT_FRAMES, why,
                         "the message has %zu frames, expected %zu according "

@@ -149,14 +149,15 @@ static enum reject_reason reject_number(const struct shape *shape, const struct 
     size_t step = i / shape->width;
     const char *row = shape_row(shape);
     if (range->whole)
-        return reject(shape->wrong_value, why, "%s is %u at %s %zu, expected 0..%u", name, whole,
-                      row, step, range->size - 1);
+        return reject(shape->wrong_value, why, "%s is %u at %s %zu, expected 0..%u%s", name, whole,
+                      row, step, range->size - 1,
+                      real >= 1 && real < (float)range->size ? " (float32? send uint32)" : "");
     if (isnan(real))
         return reject(shape->wrong_value, why,
                       "%s is NaN at %s %zu, but %s does not have missing: hold", name, row, step,
-                      shape->wrong_size == REJECT_Y_SIZE ? "a message"
-                      : shape->columns                   ? "that column"
-                                                         : "the model's input");
+                      shape->wrong_size == REJECT_Y_SIZE || shape->longest ? "a message"
+                      : shape->columns                                     ? "that column"
+                                                                           : "the model's input");
     if (isinf(real))
         return reject(shape->wrong_value, why, "%s is infinite at %s %zu", name, row, step);
     return reject(shape->wrong_value, why, "%s is %g at %s %zu, expected 0..1 (%s)", name,

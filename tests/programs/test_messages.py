@@ -111,13 +111,15 @@ def test_a_message_that_is_too_long_is_rejected():
             socket.send(json.dumps({"schema": {}}).encode())
             answer = json.loads(daemon.next_message(socket)[-1])
             assert answer["sequence"] == {"longest": 6} and answer["columns"] == 1, answer
+            reasons = []
             for n, (x, status) in enumerate([([1] * 6, 0), ([1] * 7, 2), ([], 2), ([7], 2), (3, 0)]):
                 socket.send(json.dumps({"x": x, "y": 0, "sequence": n + 1}).encode())
-                found = daemon.next_message(socket)[1]
-                assert found[1] == status, (x, found)
-                if x == [1] * 7:  # announced before the next one
-                    daemon.until(lambda: "x has 7 atoms; model.input.sequence.longest is 6" in daemon.text())
+                frames = daemon.next_message(socket)
+                assert frames[1][1] == status, (x, frames)
+                reasons.append(frames[-1])
         assert daemon.ask("status")["rejected_by"] == {"x_size": 2, "x_value": 1}
+        assert b"x has 7 atoms; model.input.sequence.longest is 6" in reasons[1], reasons
+        assert b"x is empty, expected 1 to 6 atoms" in reasons[2], reasons
 
 
 def published(inputs, output, messages):

@@ -104,6 +104,7 @@ static const struct bad bad_json[] = {
     {JSON(MODEL_CHARACTERS, "{\"x\": 1.5}"), REJECT_X_VALUE, "whole"},
     {JSON(MODEL_CHARACTERS, "{\"x\": -1}"), REJECT_X_VALUE, "whole"},
     {JSON(MODEL_CHARACTERS, "{\"x\": 5}"), REJECT_X_VALUE, "expected 0..4"},
+    {{MODEL_CHARACTERS, {TEXT("a"), REALS(3)}, 2}, REJECT_X_VALUE, "0..4 (float32? send uint32)"},
     {JSON(MODEL_CHARACTERS, "{\"x\": 4294967296}"), REJECT_X_VALUE, "whole"},
     {JSON(MODEL_CHARACTERS, "{\"x\": null}"), REJECT_X_VALUE, "cannot be missing"},
     {JSON(MODEL_CHARACTERS, "{\"x\": \"a\"}"), REJECT_JSON, "a string"},
@@ -438,6 +439,11 @@ static const struct bad bad_notes[] = {
     {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3), NONE, {frozen_header, 24}, TEXT("note")}, 5},
      REJECT_FRAMES,
      "the message has 5 frames, expected 4 according to its header"},
+    {{MODEL_REAL,
+      {TEXT("a"), REALS(1, 2, 3), NONE, {words_note_header, 24}, TEXT("\1b"), TEXT("note")},
+      6},
+     REJECT_FRAMES,
+     "the message has words, but this model has no vocabulary"},
     {{MODEL_REAL, {TEXT("{\"x\": [1, 2, 3], \"note\": 7}")}, 1}, REJECT_JSON, "expected a string"},
 };
 
