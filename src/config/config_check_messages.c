@@ -134,13 +134,13 @@ int config_check_messages(struct reading *reading) {
 int config_begin_outputs(struct reading *reading) {
     if (!config_given(reading, list_path))
         return 0;
-    if (config_section_given(reading, output_path) || config_given_below(reading, output_path))
+    if (config_section_place(reading, output_path) || config_given_below(reading, output_path))
         return config_fail(reading, output_path, "found beside model.outputs; remove one of them");
     reading->draft.config.architecture.output = reading->draft.outputs[reading->output].output;
     for (size_t k = 0; k < config_key_count; k++)
         if (config_path_below(config_keys[k].path, output_path))
             reading->places[k][0] = reading->draft.outputs[reading->output].places[k];
-    config_note_section(reading, output_path, &reading->draft.outputs[reading->output].place);
+    config_note_section(reading, output_path, reading->draft.outputs[reading->output].place);
     reading->origin.from = output_path;
     reading->origin.to = config_path_format(reading->to, "%s.%zu", list_path, reading->output);
     return config_given(reading, name_path)

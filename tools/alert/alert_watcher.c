@@ -235,7 +235,7 @@ static void restart(struct drift *d) {
     adwin_open(&d->adwin, d->limits.adwin_delta);
 }
 
-void drift_open(struct drift *d, const struct drift_limits *limits) {
+static void drift_open(struct drift *d, const struct drift_limits *limits) {
     *d = (struct drift){.limits = *limits};
     restart(d);
 }
