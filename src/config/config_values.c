@@ -9,6 +9,7 @@
 
 #include "anomaly/shape.h"
 #include "common/format.h"
+#include "common/text.h"
 #include "common/threads.h"
 #include "common/wire.h"
 
@@ -113,8 +114,7 @@ const char *config_word(const char *words, size_t place, size_t *length) {
 }
 
 void config_words_add(char words[CONFIG_TEXT_SIZE], const char *word) {
-    size_t used = strlen(words);
-    snprintf(words + used, CONFIG_TEXT_SIZE - used, "%s%s", used ? "|" : "", word);
+    text_append(words, CONFIG_TEXT_SIZE, "%s%s", *words ? "|" : "", word);
 }
 
 size_t config_words_count(const char *words) {
