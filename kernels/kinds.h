@@ -64,12 +64,12 @@ enum tensor_role {
     TENSOR_POOL_1,
     TENSOR_POOL_2,
     TENSOR_POOL_3,
-    TENSOR_START_WEIGHT,     /* output.start.weight (S of the writer, H of the last layer) */
-    TENSOR_START_BIAS,       /* output.start.bias (S,) */
     TENSOR_ATOM_EMBEDDING,   /* output.embedding.weight, of a writer of given symbols */
     TENSOR_CANDIDATE_ROWS,   /* output.candidates.embedding.weight (V, D) */
-    TENSOR_CANDIDATE_WEIGHT, /* output.candidates.weight (D, width of the tower) */
     TENSOR_CANDIDATE_BIAS,   /* output.candidates.bias (V,), of symbols */
+    TENSOR_START_WEIGHT,     /* output.start.weight (S of the writer, H of the last layer) */
+    TENSOR_START_BIAS,       /* output.start.bias (S,) */
+    TENSOR_CANDIDATE_WEIGHT, /* output.candidates.weight (D, width of the tower) */
     TENSOR_WRITER_WEIGHT,    /* output.weight (K, H of the writer's last layer) */
     TENSOR_WRITER_BIAS,      /* output.bias (K,) */
     TENSOR_OUTPUT_WEIGHT,    /* output.weight (K, H of the last layer) */
@@ -273,6 +273,7 @@ enum metric {
        side of 1/2 */
     METRIC_ACCURACY = 2,
     METRIC_BITS = 4, /* the loss in bits, since losses are in nats */
+    METRIC_RANK = 8, /* rank of the target among candidates */
 };
 
 /* The simplest forecast from a stream's own targets, as a reference for networks. */
@@ -282,6 +283,8 @@ enum loss_baseline {
     BASELINE_NORMAL,  /* a normal around that */
     BASELINE_CLASSES, /* frequency of each class */
     BASELINE_RATES,   /* the mean of each number, a probability */
+    BASELINE_MESSAGE, /* of a message: frequency of each class, and of the end */
+    BASELINE_CHANCE,  /* all candidates are equally likely */
 };
 
 enum {

@@ -8,6 +8,10 @@
 
 #include "kinds.h"
 
+#ifdef ISA
+#    include "cpu/vector.h"
+#endif
+
 /* A message's outputs and a pool's arrays. Tensors are row-major. */
 struct pool_run {
     size_t count, size, attention; /* T, H, A */
@@ -23,25 +27,12 @@ struct pool_run {
 #include "kinds.def"
 
 #ifdef ISA
-/* x (vectors H,) of the message. */
-static inline void pool_forward(enum pool pool, const struct pool_run *r, float *x) {
+/* Forward: x (vectors H,) of the message; or backward after it, if x is NULL: d is its gradient. */
+static inline void pool_play(enum pool pool, const struct pool_run *r, float *x, const float *d) {
     switch (pool) {
 #    define POOL(name)                                                                             \
     case POOL_##name:                                                                              \
-        name##_pool(r, x);                                                                         \
-        break;
-#    include "kinds.def"
-    case POOLS:
-        break;
-    }
-}
-
-/* After pool_forward: d (vectors H,) is the gradient of x. */
-static inline void pool_backward(enum pool pool, const struct pool_run *r, const float *d) {
-    switch (pool) {
-#    define POOL(name)                                                                             \
-    case POOL_##name:                                                                              \
-        name##_pool_backward(r, d);                                                                \
+        x ? name##_pool(r, x) : name##_pool_backward(r, d);                                        \
         break;
 #    include "kinds.def"
     case POOLS:

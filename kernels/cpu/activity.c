@@ -45,17 +45,16 @@ static void add_layer(double *head, const float *h, size_t size, double age) {
         add_sample(head, h, size, age);
 }
 
-static void add_layers(const struct network *n, size_t position, double age) {
-    for (size_t k = 0; k < n->layer_count; k++) {
-        const struct network_layer *l = &n->layers[k];
-        add_layer(n->activity + engine_activity_at(n->model, n->chain->first + k),
-                  l->output + position * l->wide, l->width, age);
-    }
-}
-
 void activity_add(const struct network *n, size_t position) {
     double age = ++n->activity[0];
-    add_layers(n, position, age);
-    for (size_t k = 1; k < n->model->chain_count; k++)
-        add_layers(n->chains[k], network_newest(n->chains[k]), age);
+    for (size_t c = 0; c < n->model->chain_count; c++) {
+        const struct network *chain = n->chains[c];
+        if (c && !chain->ran) /* its arrays are those of an earlier target */
+            continue;
+        for (size_t k = 0; k < chain->layer_count; k++) {
+            const struct network_layer *l = &chain->layers[k];
+            add_layer(network_head(chain, k), l->output + network_newest(chain, position) * l->wide,
+                      l->width, age);
+        }
+    }
 }

@@ -1,25 +1,9 @@
 #include "bank.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/engine.h"
-
-bool bank_open(struct bank *bank, const struct model *model, size_t output) {
-    bank->most = model_output(model, output)->ranking.negatives;
-    bank->size = output_candidate_size(model_output(model, output));
-    bank->targets = calloc(bank->most, bank->size * sizeof *bank->targets);
-    bank->repeated = calloc(bank->most, sizeof *bank->repeated);
-    bank->others = calloc(bank->most, sizeof *bank->others);
-    return bank->targets && bank->repeated && bank->others;
-}
-
-void bank_close(struct bank *bank) {
-    free(bank->targets);
-    free(bank->repeated);
-    free(bank->others);
-    *bank = (struct bank){0};
-}
+#include "memory.h"
 
 /* The place of the target that is so much newer than the oldest. */
 static size_t place_of(const struct bank *bank, size_t n) {
@@ -53,18 +37,16 @@ size_t bank_others(const struct bank *bank, const union value *y) {
     return count;
 }
 
-void bank_read(const struct bank *bank, uint32_t *block) {
-    memcpy(block + BANK_NEXT, &bank->next, sizeof bank->next);
-    block[BANK_COUNT] = (uint32_t)bank->count;
-    memcpy(block + BANK_HEAD, bank->targets, bank->most * bank->size * sizeof *block);
-}
-
-void bank_write(struct bank *bank, const uint32_t *block) {
-    memcpy(&bank->next, block + BANK_NEXT, sizeof bank->next);
-    bank->count = block[BANK_COUNT] < bank->most ? block[BANK_COUNT] : bank->most;
-    memcpy(bank->targets, block + BANK_HEAD, bank->most * bank->size * sizeof *block);
-    for (size_t n = 0; n < bank->count; n++)
+void bank_copy(struct bank *bank, uint32_t *block, bool read) {
+    uint32_t count = (uint32_t)bank->count;
+    memory_copy(&bank->next, block + BANK_NEXT, sizeof bank->next, read);
+    memory_copy(&count, block + BANK_COUNT, sizeof count, read);
+    memory_copy(bank->targets, block + BANK_HEAD, bank->most * bank->size * sizeof *block, read);
+    bank->count = count < bank->most ? count : bank->most;
+    for (size_t n = 0; n < bank->count && !read; n++) {
+        bool *repeated = &bank->repeated[place_of(bank, n)];
+        *repeated = false;
         for (size_t later = n + 1; later < bank->count; later++)
-            bank->repeated[place_of(bank, n)] |=
-                equals(bank, place_of(bank, n), target_at(bank, place_of(bank, later)));
+            *repeated |= equals(bank, place_of(bank, n), target_at(bank, place_of(bank, later)));
+    }
 }

@@ -18,10 +18,6 @@ struct bank {
     uint32_t *others;     /* (most,) places of the candidates beside a target: bank_others */
 };
 
-/* False: out of memory. */
-bool bank_open(struct bank *bank, const struct model *model, size_t output);
-void bank_close(struct bank *bank);
-
 /* Puts a target (size,) into the bank. */
 void bank_put(struct bank *bank, const union value *y);
 
@@ -29,8 +25,7 @@ void bank_put(struct bank *bank, const union value *y);
    Returns their number. */
 size_t bank_others(const struct bank *bank, const union value *y);
 
-/* Copies the bank from or to its block (ENGINE_BANK). */
-void bank_read(const struct bank *bank, uint32_t *block);
-void bank_write(struct bank *bank, const uint32_t *block);
+/* Copies the bank into its block (ENGINE_BANK), or back. */
+void bank_copy(struct bank *bank, uint32_t *block, bool read);
 
 #endif

@@ -190,13 +190,15 @@ static void compute_run(struct engine *e, const struct plan *plan, size_t i) {
                                     plan->inputs + o->value * e->layout.input_size);
     }
     struct network_steps steps = {first->position, count, s, e->inputs};
-    memcpy(slot_before(&e->layout, s, first->position), s, n->state * sizeof(float));
+    size_t position = first->position;
+    float *before = slot_before(&e->layout, s, position), *after;
+    memcpy(before, s, n->state * sizeof *before);
     e->kernels->forward(&e->network, &steps, 0);
-    for (t = 0; t < count; t++) {
-        size_t position = network_position(n, first->position, t);
-        size_t next = network_position(n, first->position, t + 1);
-        slot_gather(n, position, slot_before(&e->layout, s, position),
-                    t + 1 < count ? slot_before(&e->layout, s, next) : s);
+    for (t = 1; t <= count; t++, before = after) {
+        size_t next = network_position(n, first->position, t);
+        after = t < count ? slot_before(&e->layout, s, next) : s;
+        slot_gather(n, position, before, after);
+        position = next;
     }
     e->ahead = count;
 }
@@ -247,19 +249,23 @@ static double loss_of(struct engine *e, const struct model_head *head, const flo
 /* The bank of a head that ranks; NULL: it does not. */
 static struct bank *bank_of(const struct engine *e, const struct model_head *head) {
     bool ranks = head->late && head->scored;
-    return ranks ? network_of_output(&e->network, head->output)->bank : NULL;
+    return ranks ? &network_of_output(&e->network, head->output)->bank : NULL;
 }
 
 /* Keeps a target to learn from. One without others to rank it among only comes into the bank. */
 static void keep_target(struct engine *e, const struct operation *o, const union value *y,
                         double loss) {
-    float *s = slot(e, o->slot);
-    struct bank *bank = bank_of(e, &e->model->heads[o->horizon]);
+    float *s = slot(e, o->slot), *kept = slot_target(&e->layout, s, o->position, o->horizon);
+    const struct model_head *head = &e->model->heads[o->horizon];
+    struct bank *bank = e->model->late ? bank_of(e, head) : NULL;
     *slot_learned(&e->layout, s, o->position, o->horizon) = !bank || loss == loss;
-    memcpy(slot_target(&e->layout, s, o->position, o->horizon), y,
-           e->layout.target_size * sizeof *y);
-    if (bank)
-        bank_put(bank, y);
+    memcpy(kept, y, head->target_size * sizeof *y);
+    if (!bank)
+        return;
+    bool numbers = !output_has_classes(model_output(e->model, head->output));
+    for (size_t k = 0; numbers && k < head->target_size; k++)
+        kept[k] = formula_finite(kept[k]); /* others are ranked among it for long */
+    bank_put(bank, (const union value *)kept);
 }
 
 static double play_score(struct engine *e, const struct operation *o, const union value *y,
@@ -333,7 +339,8 @@ static size_t gather_targets(const struct engine *e, float *s, const struct oper
         size_t position = network_position(&e->network, o->position, t), learned = 0;
         for (size_t h = 0; h < horizons; h++) {
             bool is = t + o->closed >= o->length && *slot_learned(&e->layout, s, position, h) > 0;
-            is = is && has_others(e, h, slot_target(&e->layout, s, position, h));
+            is = is &&
+                 (!e->model->late || has_others(e, h, slot_target(&e->layout, s, position, h)));
             e->targets[t * horizons + h] =
                 is ? (union value *)slot_target(&e->layout, s, position, h) : NULL;
             learned += is;
@@ -375,6 +382,19 @@ static struct update_result play_update(struct engine *e, const struct plan *pla
     return result;
 }
 
+/* Copies what is published of a step besides outputs, from the network's arrays. */
+static void keep_results(const struct engine *e, const struct plan *plan,
+                         const struct results *results, size_t step) {
+    const struct network *n = &e->network;
+    size_t weights = input_weights(&e->model->architecture.input);
+    if (plan->hidden)
+        memcpy(results->hidden + step * n->width, top_output(n, e->newest),
+               n->width * sizeof(float));
+    if (plan->outputs && weights)
+        memcpy(results->attention + step * weights, network_reader(n)->pooled,
+               weights * sizeof(float));
+}
+
 static int cpu_play(struct engine *e, const struct plan *plan, const struct results *results,
                     struct error *error) {
     (void)error;
@@ -394,6 +414,7 @@ static int cpu_play(struct engine *e, const struct plan *plan, const struct resu
             break;
         case OPERATION_STEP:
             play_step(e, plan, i, plan->outputs ? results->outputs + steps * outputs : NULL);
+            keep_results(e, plan, results, steps);
             steps++;
             break;
         case OPERATION_SCORE:
@@ -429,67 +450,45 @@ static float *block_of(const struct engine *e, enum engine_block block) {
                                       : e->network.moments[block - ENGINE_MOMENTS];
 }
 
-static size_t solution_bytes(const struct engine *e) {
-    return least_squares_size(&e->solution.ls) * sizeof(double);
-}
-
-static size_t activity_bytes(const struct engine *e) {
-    return engine_activity_size(e->model) * sizeof(double);
-}
-
-static void banks_read(const struct engine *e, uint32_t *block) {
+static void copy_banks(const struct engine *e, uint32_t *block, bool read) {
     for (size_t k = 0; k <= e->model->architecture.other_count; k++) {
         if (engine_bank_size(e->model, k))
-            bank_read(network_of_output(&e->network, k)->bank, block);
+            bank_copy(&network_of_output(&e->network, k)->bank, block, read);
         block += engine_bank_size(e->model, k);
     }
 }
 
-static void banks_write(struct engine *e, const uint32_t *block) {
-    for (size_t k = 0; k <= e->model->architecture.other_count; k++) {
-        if (engine_bank_size(e->model, k))
-            bank_write(network_of_output(&e->network, k)->bank, block);
-        block += engine_bank_size(e->model, k);
-    }
+static void copy_block(struct engine *e, enum engine_block block, size_t index, void *data,
+                       bool read) {
+    if (block == ENGINE_UPDATES)
+        memory_copy(&e->updates, data, sizeof e->updates, read);
+    else if (block == ENGINE_SOLUTION)
+        memory_copy(e->solution.block, data, least_squares_size(&e->solution.ls) * sizeof(double),
+                    read);
+    else if (block == ENGINE_ACTIVITY)
+        memory_copy(e->network.activity, data, engine_activity_size(e->model) * sizeof(double),
+                    read);
+    else if (block == ENGINE_BANK)
+        copy_banks(e, data, read);
+    else if (block == ENGINE_SLOT)
+        slot_copy(&e->layout, &e->network, slot(e, index), data, read);
+    else
+        network_copy(&e->network, block_of(e, block), &e->model->tensors[index], data, read);
 }
 
 static int cpu_read(struct engine *e, enum engine_block block, size_t index, void *data,
                     struct error *error) {
-    (void)error;
-    if (block == ENGINE_UPDATES)
-        memcpy(data, &e->updates, sizeof e->updates);
-    else if (block == ENGINE_SOLUTION)
-        memcpy(data, e->solution.block, solution_bytes(e));
-    else if (block == ENGINE_ACTIVITY)
-        memcpy(data, e->network.activity, activity_bytes(e));
-    else if (block == ENGINE_BANK)
-        banks_read(e, data);
-    else if (block == ENGINE_SLOT)
-        slot_read(&e->layout, &e->network, slot(e, index), data);
-    else
-        network_read(&e->network, block_of(e, block), &e->model->tensors[index], data);
-    return 0;
+    copy_block(e, block, index, data, true);
+    return (void)error, 0;
 }
 
 static int cpu_write(struct engine *e, enum engine_block block, size_t index, const void *data,
                      struct error *error) {
-    (void)error;
     e->stale = true;
-    if (block == ENGINE_UPDATES)
-        memcpy(&e->updates, data, sizeof e->updates);
-    else if (block == ENGINE_SOLUTION)
-        memcpy(e->solution.block, data, solution_bytes(e));
-    else if (block == ENGINE_ACTIVITY)
-        memcpy(e->network.activity, data, activity_bytes(e));
-    else if (block == ENGINE_BANK)
-        banks_write(e, data);
-    else if (block == ENGINE_SLOT)
-        slot_write(&e->layout, &e->network, slot(e, index), data);
-    else
-        network_write(&e->network, block_of(e, block), &e->model->tensors[index], data);
+    copy_block(e, block, index, (void *)data, false);
     if (block == ENGINE_PARAMETERS && e->model->solved)
         solution_begin(&e->solution, &e->network, &e->model->tensors[index]);
-    return 0;
+    return (void)error, 0;
 }
 
 static const char *cpu_describe(const struct engine *e) {

@@ -141,7 +141,7 @@ static void add_tables(const struct local *s) {
     const struct model *model = s->n->model;
     const union value *x = s->one->inputs[0];
     if (model->architecture.input.embedding && !model->part_count)
-        add_table(s, *x, s->n->embedding, 0, model->architecture.input.embedding);
+        add_table(s, *x, s->n->at[TENSOR_EMBEDDING], 0, model->architecture.input.embedding);
     for (size_t k = 0; k < model->part_count; k++) {
         const struct input_part *part = &model->parts[k];
         if (part->tensor != MODEL_NO_TENSOR)

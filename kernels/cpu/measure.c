@@ -25,30 +25,21 @@ static void tally_running(const struct network_layer *l, struct measured *m) {
     }
 }
 
-static double *head_of(const struct network *n, size_t layer) {
-    return n->activity + engine_activity_at(n->model, n->chain->first + layer);
-}
-
-/* Chain k of a model. */
-static const struct network *chain_of(const struct network *n, size_t k) {
-    return k ? n->chains[k] : n;
-}
-
 void measure_begin(const struct kernels *kernels, const struct network *n) {
     for (size_t c = 0; c < n->model->chain_count; c++)
-        for (size_t k = 0; k < chain_of(n, c)->layer_count; k++)
-            head_of(chain_of(n, c), k)[ACTIVITY_START] =
-                activity_start(kernels->weights_norm(n, &chain_of(n, c)->layers[k]));
+        for (size_t k = 0; k < n->chains[c]->layer_count; k++)
+            network_head(n->chains[c], k)[ACTIVITY_START] =
+                activity_start(kernels->weights_norm(n, &n->chains[c]->layers[k]));
 }
 
 void measure_growth(const struct kernels *kernels, const struct network *n,
                     struct update_result *result) {
     for (size_t c = 0; c < n->model->chain_count; c++)
-        for (size_t k = 0; k < chain_of(n, c)->layer_count; k++) {
-            const struct network *chain = chain_of(n, c);
+        for (size_t k = 0; k < n->chains[c]->layer_count; k++) {
+            const struct network *chain = n->chains[c];
             double norm = kernels->weights_norm(n, &chain->layers[k]);
             activity_add_growth(result, (uint32_t)(chain->chain->first + k),
-                                activity_weights(head_of(chain, k), norm).growth);
+                                activity_weights(network_head(chain, k), norm).growth);
         }
 }
 
@@ -63,7 +54,7 @@ static void measure_layers(const struct kernels *kernels, const struct network *
             .summed_recurrent = {l->summed_hh + rows, apart, l->size, l->padded},
             .hidden = {l->output + position * l->wide, 1, l->width, l->width},
             .cell = {l->inner + position * l->padded, cell, l->size, l->size},
-            .activity = head_of(n, k),
+            .activity = network_head(n, k),
             .age = n->activity[0],
             .norm = kernels->weights_norm(n, l),
         };
@@ -78,8 +69,7 @@ static void measure_layers(const struct kernels *kernels, const struct network *
 
 void measure_step(const struct kernels *kernels, const struct network *n, size_t position,
                   struct layer_statistics *layers) {
-    measure_layers(kernels, n, position, layers);
-    for (size_t k = 1; k < n->model->chain_count; k++)
-        measure_layers(kernels, n->chains[k], network_newest(n->chains[k]),
+    for (size_t k = 0; k < n->model->chain_count; k++)
+        measure_layers(kernels, n->chains[k], network_newest(n->chains[k], position),
                        layers + n->chains[k]->chain->first);
 }

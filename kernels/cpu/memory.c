@@ -1,14 +1,12 @@
 #include "memory.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sysexits.h>
 
 #include "common/error.h"
 #include "common/threads.h"
 
-#include "bank.h"
 #include "matrix.h"
 #include "model/rule.h"
 #include "network.h"
@@ -58,9 +56,8 @@ static bool has_room(const struct network *n, const struct tensor *tensor) {
 
 /* A tensor whose rows are read one at a time: they are not padded. */
 static bool is_plain(const struct tensor *tensor) {
-    return tensor->role == TENSOR_EMBEDDING || tensor->role == TENSOR_ATOM_EMBEDDING ||
-           tensor->role == TENSOR_CANDIDATE_ROWS || tensor->role == TENSOR_CANDIDATE_BIAS ||
-           (tensor->role >= TENSOR_POOL && tensor->role <= TENSOR_POOL_3);
+    return tensor->role == TENSOR_EMBEDDING ||
+           (tensor->role >= TENSOR_POOL && tensor->role <= TENSOR_CANDIDATE_BIAS);
 }
 
 /* Numbers of a tensor in the block, with the other outputs' of its role. Rows are padded gate by
@@ -74,14 +71,6 @@ static size_t block_size(const struct network *n, const struct tensor *tensor) {
     return is_matrix(tensor) ? rows * tensor->columns : rows;
 }
 
-static size_t *embedding_offset(struct network *n, const struct tensor *tensor) {
-    const struct model *model = n->model;
-    for (size_t k = 0; k < model->part_count; k++)
-        if (model->parts[k].tensor == (size_t)(tensor - model->tensors))
-            return &n->embeddings[k];
-    return &n->embedding;
-}
-
 static bool is_running(const struct tensor *tensor) {
     return tensor->role >= TENSOR_MEAN_IH && tensor->role <= TENSOR_VAR_INNER;
 }
@@ -92,16 +81,12 @@ static bool is_of_layer(const struct tensor *tensor) {
 
 /* The chain that has the layer, or that reads, or that writes or ranks an output. */
 static struct network *chain_of(struct network *n, const struct tensor *tensor) {
-    const struct model *model = n->model;
-    bool pool = tensor->role >= TENSOR_POOL && tensor->role <= TENSOR_POOL_3;
-    for (size_t k = model->chain_count - 1; k > 0; k--) {
-        const struct chain *chain = &model->chains[k];
-        if (is_of_layer(tensor) ? tensor->layer >= chain->first
-            : pool              ? chain->kind == CHAIN_READER
-                                : chain->kind != CHAIN_READER && chain->output == tensor->layer)
-            return n->chains[k];
-    }
-    return n;
+    enum tensor_role role = tensor->role;
+    size_t k = is_of_layer(tensor) ? model_chain_of_layer(n->model, tensor->layer)
+               : role < TENSOR_POOL || role > TENSOR_WRITER_BIAS ? 0
+               : role <= TENSOR_POOL_3                           ? 1
+                                       : model_chain_of_output(n->model, tensor->layer);
+    return n->chains[k];
 }
 
 static struct network_layer *layer_of(struct network *n, const struct tensor *tensor) {
@@ -110,20 +95,11 @@ static struct network_layer *layer_of(struct network *n, const struct tensor *te
 }
 
 static size_t *block_offset(struct network *n, const struct tensor *tensor) {
-    if (is_of_layer(tensor))
-        return &layer_of(n, tensor)->at[tensor->role];
-    switch (tensor->role) {
-    case TENSOR_EMBEDDING:
-        return embedding_offset(n, tensor);
-    case TENSOR_OUTPUT_WEIGHT:
-        return &n->output_weight;
-    case TENSOR_OUTPUT_SKIP:
-        return &n->output_skip;
-    case TENSOR_OUTPUT_BIAS:
-        return &n->output_bias;
-    default:
-        return &chain_of(n, tensor)->at[tensor->role];
-    }
+    for (size_t k = 0; k < n->model->part_count; k++)
+        if (n->model->parts[k].tensor == (size_t)(tensor - n->model->tensors))
+            return &n->embeddings[k];
+    return is_of_layer(tensor) ? &layer_of(n, tensor)->at[tensor->role]
+                               : &chain_of(n, tensor)->at[tensor->role];
 }
 
 /* Extends the range. */
@@ -193,13 +169,14 @@ static size_t block_index(const struct network *n, const struct tensor *tensor, 
                              : base + place;
 }
 
-float *network_output(const struct network *n, size_t size, size_t k, size_t i) {
-    size_t columns = n->model->architecture.output.skip ? n->inputs : 0;
+float *network_output(const struct network *n, size_t k, size_t i) {
+    size_t size = n->width, columns = n->model->architecture.output.skip ? n->inputs : 0;
     if (i < size)
-        return n->parameters + n->output_weight + matrix_index(n->padded, size, k, i);
+        return n->parameters + n->at[TENSOR_OUTPUT_WEIGHT] + matrix_index(n->padded, size, k, i);
     if (i < size + columns)
-        return n->parameters + n->output_skip + matrix_index(n->padded, columns, k, i - size);
-    return n->parameters + n->output_bias + k;
+        return n->parameters + n->at[TENSOR_OUTPUT_SKIP] +
+               matrix_index(n->padded, columns, k, i - size);
+    return n->parameters + n->at[TENSOR_OUTPUT_BIAS] + k;
 }
 
 /* Number `index` of running statistics. */
@@ -212,28 +189,14 @@ static float *running(const struct network *n, const struct tensor *tensor, size
     return (mean ? u->mean : u->var) + index / units * u->width + place;
 }
 
-void network_read(const struct network *n, const float *block, const struct tensor *tensor,
-                  float *values) {
+void network_copy(const struct network *n, float *block, const struct tensor *tensor, float *values,
+                  bool read) {
     size_t columns = is_matrix(tensor) ? tensor->columns : 1;
-    for (size_t i = 0; i < tensor_size(tensor) && is_running(tensor); i++)
-        values[i] = *running(n, tensor, i);
-    if (is_running(tensor))
-        return;
-    for (size_t r = 0; r < tensor->rows; r++)
-        for (size_t c = 0; c < columns; c++)
-            values[r * columns + c] = block[block_index(n, tensor, r, c)];
-}
-
-void network_write(const struct network *n, float *block, const struct tensor *tensor,
-                   const float *values) {
-    size_t columns = is_matrix(tensor) ? tensor->columns : 1;
-    for (size_t i = 0; i < tensor_size(tensor) && is_running(tensor); i++)
-        *running(n, tensor, i) = values[i];
-    if (is_running(tensor))
-        return;
-    for (size_t r = 0; r < tensor->rows; r++)
-        for (size_t c = 0; c < columns; c++)
-            block[block_index(n, tensor, r, c)] = values[r * columns + c];
+    for (size_t i = 0; i < tensor_size(tensor); i++) {
+        float *own = is_running(tensor) ? running(n, tensor, i)
+                                        : &block[block_index(n, tensor, i / columns, i % columns)];
+        memory_copy(own, values + i, sizeof *own, read);
+    }
 }
 
 /* ---- All other arrays ---- */
@@ -401,7 +364,10 @@ static void hand_out_chain(struct arena *arena, struct network *n) {
     n->atoms = take(arena, beside ? n->ring : 0, sizeof *n->atoms);
     n->zeros = floats(arena, beside ? n->state : 0);
     n->added = floats(arena, n->adds ? largest_matrix(n) : 0);
-    n->scores = floats(arena, n->chain->kind == CHAIN_TOWER ? n->ring : 0);
+    n->scores = floats(arena, n->bank.most ? n->ring : 0);
+    n->bank.targets = take(arena, n->bank.most * n->bank.size, sizeof *n->bank.targets);
+    n->bank.repeated = take(arena, n->bank.most, sizeof *n->bank.repeated);
+    n->bank.others = take(arena, n->bank.most, sizeof *n->bank.others);
     n->pooled = floats(arena, reads ? (n->window + 1) * (attention + 1) : 0);
     if (n->chain->kind != CHAIN_WRITER)
         return;
@@ -423,8 +389,9 @@ static void hand_out_block(struct arena *arena, struct network *n, size_t blocks
 
 static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     bool learned = n->form == FORM_EMBEDDED || n->form == FORM_ENCODED; /* gets a gradient */
-    size_t rows = n->padded, padded = learned ? matrix_pad(n->inputs) : 0;
-    size_t panels = matrix_panels(rows), patches = 0;
+    size_t rows = n->padded, padded = most(n->wide, learned ? matrix_pad(n->inputs) : 0);
+    size_t panels = most(matrix_panels(rows), matrix_panels(matrix_pad(n->chain->state_size)));
+    size_t patches = 0;
     size_t together = most(n->ring, n->window * n->positions);
     size_t gathered = 0, residual = 0;
     for (size_t k = 0; k < n->layer_count; k++) {
@@ -546,6 +513,9 @@ static void describe(struct network *n, const struct model *model, const struct 
     n->held = SIZE_MAX;
     if (beside)
         n->window = n->ring = longest_run(model, chain);
+    if (chain->kind == CHAIN_TOWER)
+        n->bank.most = n->ring - 1;
+    n->bank.size = output_candidate_size(model_output(model, chain->output));
     n->outputs = outputs_of(model, chain);
     n->padded = matrix_pad(n->outputs);
     n->positions = 1;
@@ -579,18 +549,6 @@ static int allocate(struct network *n, size_t blocks, struct error *error) {
     return 0;
 }
 
-static bool open_bank(struct network *tower) {
-    tower->bank = calloc(1, sizeof *tower->bank);
-    return !tower->bank || !bank_open(tower->bank, tower->model, tower->chain->output);
-}
-
-static void close_bank(struct network *n) {
-    if (n->bank)
-        bank_close(n->bank);
-    free(n->bank);
-    n->bank = NULL;
-}
-
 /* The chains beside the model's, which share its block. */
 static int open_chains(struct network *n, struct error *error) {
     for (size_t k = 1; k < n->model->chain_count; k++) {
@@ -598,12 +556,11 @@ static int open_chains(struct network *n, struct error *error) {
         chain->threads = n->threads;
         chain->parts = n->parts;
         chain->least = n->least;
-        chain->embedding = n->embedding;
+        chain->at[TENSOR_EMBEDDING] = n->at[TENSOR_EMBEDDING];
         bool tower = chain->chain->kind == CHAIN_TOWER;
-        chain->output_weight = chain->at[tower ? TENSOR_CANDIDATE_WEIGHT : TENSOR_WRITER_WEIGHT];
-        chain->output_bias = chain->at[TENSOR_WRITER_BIAS];
-        if (tower && open_bank(chain))
-            return error_no_memory(error);
+        chain->at[TENSOR_OUTPUT_WEIGHT] =
+            chain->at[tower ? TENSOR_CANDIDATE_WEIGHT : TENSOR_WRITER_WEIGHT];
+        chain->at[TENSOR_OUTPUT_BIAS] = chain->at[TENSOR_WRITER_BIAS];
         if (allocate(chain, 0, error))
             return -1;
         chain->parameters = n->parameters;
@@ -621,6 +578,7 @@ int network_open(struct network *n, const struct model *model, enum rule rule, s
     n->ring = model_ring(model, window);
     describe(n, model, &model->chains[0]);
     share(n, threads);
+    n->chains[0] = n;
     for (size_t k = 1; k < model->chain_count; k++) {
         n->chains[k] = calloc(1, sizeof *n);
         if (!n->chains[k])
@@ -639,7 +597,6 @@ void network_close(struct network *n) {
         free(n->chains[k]);
         n->chains[k] = NULL;
     }
-    close_bank(n);
     memory_release(n->memory, n->memory_size);
     n->memory = NULL;
 }

@@ -8,34 +8,20 @@
 #include "split.h"
 #include "walk.h"
 
-/* A part of a step's input: its numbers, a row of an embedding, or one-hot. */
-static void encode_part(const struct network *n, size_t k, const union value *x, float *encoded) {
-    const struct input_part *part = &n->model->parts[k];
-    float *restrict out = encoded + part->at;
-    const union value symbol = x[part->from];
-    if (!part->size) {
-        memcpy(out, x + part->from, part->width * sizeof *out);
-    } else if (part->tensor == MODEL_NO_TENSOR) {
-        memset(out, 0, part->width * sizeof *out);
-        out[symbol_id(symbol)] = symbol_sign(symbol);
-    } else {
-        const float *row = n->parameters + n->embeddings[k] + symbol_id(symbol) * part->width;
-        float sign = symbol_sign(symbol);
-        for (size_t i = 0; i < part->width; i++)
-            out[i] = sign * row[i];
-    }
-}
-
 /* The input of the first layer and the skip path, encoded from its parts, or read. */
 static void encode(struct network *n, const struct network_steps *steps) {
-    if (n->chain->kind != CHAIN_MODEL)
+    if (n->form != FORM_ENCODED || n->chain->kind != CHAIN_MODEL)
         return;
-    for (size_t t = 0; t < steps->count && network_reader(n); t++)
-        reader_forward(n, steps, t);
     for (size_t t = 0; t < steps->count; t++) {
+        if (network_reader(n))
+            reader_forward(n, steps, t);
         float *encoded = n->encoded + network_position(n, steps->first, t) * n->inputs;
-        for (size_t k = 0; k < n->model->part_count; k++)
-            encode_part(n, k, steps->inputs[t], encoded);
+        for (size_t k = 0; k < n->model->part_count; k++) {
+            const struct input_part *part = &n->model->parts[k];
+            bool embedded = part->tensor != MODEL_NO_TENSOR;
+            encode_part(part, embedded ? n->parameters + n->embeddings[k] : NULL, steps->inputs[t],
+                        encoded);
+        }
     }
 }
 
@@ -107,7 +93,7 @@ static void keep_ages(const struct network *n, const struct network_steps *steps
 static void project_skip(struct network *n, const struct network_steps *steps, size_t from) {
     size_t count = steps->count - from;
     for (size_t t = 0; t < count && is_one_hot(n, 0); t++)
-        matrix_add_from_column(n->parameters + n->output_skip, n->padded, n->inputs,
+        matrix_add_from_column(n->parameters + n->at[TENSOR_OUTPUT_SKIP], n->padded, n->inputs,
                                symbol_id(*steps->inputs[from + t]),
                                symbol_sign(*steps->inputs[from + t]),
                                n->output + network_position(n, steps->first, from + t) * n->padded);
@@ -117,7 +103,8 @@ static void project_skip(struct network *n, const struct network_steps *steps, s
         n->x[t] = layer_input(n, steps, 0, from + t);
         n->y[t] = n->skipped + network_position(n, steps->first, from + t) * n->padded;
     }
-    split_project(n, n->parameters + n->output_skip, n->padded, n->inputs, NULL, n->x, n->y, count);
+    split_project(n, n->parameters + n->at[TENSOR_OUTPUT_SKIP], n->padded, n->inputs, NULL, n->x,
+                  n->y, count);
     for (size_t t = 0; t < count; t++) {
         const float *restrict skipped = n->y[t];
         float *restrict out = n->output + (skipped - n->skipped);
@@ -130,12 +117,13 @@ static void project_skip(struct network *n, const struct network_steps *steps, s
 static void network_project_output(struct network *n, const struct network_steps *steps,
                                    size_t from) {
     size_t count = steps->count - from;
+    bool biased = n->chain->kind != CHAIN_TOWER;
     for (size_t t = 0; t < count; t++) {
         n->x[t] = layer_input(n, steps, n->layer_count, from + t);
         n->y[t] = n->output + network_position(n, steps->first, from + t) * n->padded;
     }
-    split_project(n, n->parameters + n->output_weight, n->padded, n->width,
-                  n->parameters + n->output_bias, n->x, n->y, count);
+    split_project(n, n->parameters + n->at[TENSOR_OUTPUT_WEIGHT], n->padded, n->width,
+                  biased ? n->parameters + n->at[TENSOR_OUTPUT_BIAS] : NULL, n->x, n->y, count);
     if (n->model->architecture.output.skip)
         project_skip(n, steps, from);
 }
@@ -155,7 +143,7 @@ void network_forward(struct network *n, const struct network_steps *steps, size_
         for (size_t t = 0; t < steps->count; t++)
             cell_step(n, l, network_position(n, steps->first, t), hidden_before(n, l, steps, t),
                       inner_before(n, l, steps, t));
-        for (size_t t = 0; t < steps->count && l->residual; t++)
+        for (size_t t = 0; l->residual && t < steps->count; t++)
             add_residual(l, network_position(n, steps->first, t));
     }
     if (outputs_from < steps->count && n->outputs)

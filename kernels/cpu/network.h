@@ -14,11 +14,11 @@
 #include "engine/engine.h"
 #include "model/model.h"
 
+#include "bank.h"
 #include "isa.h"
 #include "matrix.h"
 #include "norm.h"
 
-struct bank;
 struct threads;
 
 enum {
@@ -149,19 +149,18 @@ struct network {
     size_t inputs;                            /* width of what the first layer gets */
     size_t width, wide;                       /* numbers of the last layer's output, and padded */
     bool adds;                                /* gradients are added to those of other runs */
-    struct network *chains[MODEL_CHAINS_MAX]; /* of the first network; NULL: itself */
-    size_t at[TENSOR_ROLES];                  /* offsets of a chain's other tensors */
+    struct network *chains[MODEL_CHAINS_MAX]; /* of the first network, and itself */
+    size_t at[TENSOR_ROLES];                  /* offsets of its other tensors in the block */
     size_t window, ring;                      /* see model_ring */
     size_t positions;                         /* most of a layer; 1 without spatial layers */
     size_t outputs, padded;                   /* K */
     size_t state;                             /* numbers in a padded state */
     size_t age;   /* offset in it of the number of steps since the stream began, if norms use it */
     size_t block; /* numbers in the block of parameters */
-    size_t vectors; /* offset of the vectors in the block; matrices come before */
-    size_t trained; /* end of the vectors: tensors that no optimizer learns follow */
-    size_t embedding, output_weight, output_skip, output_bias; /* offsets in the block */
-    size_t ages_most;                   /* ages of steps, see struct model; 0: not used */
-    size_t embeddings[MODEL_PARTS_MAX]; /* the same for the embedded parts of the input */
+    size_t vectors;   /* offset of the vectors in the block; matrices come before */
+    size_t trained;   /* end of the vectors: tensors that no optimizer learns follow */
+    size_t ages_most; /* ages of steps, see struct model; 0: not used */
+    size_t embeddings[MODEL_PARTS_MAX]; /* offsets of the embedded parts of the input */
 
     float *parameters, *gradient, *moments[MOMENTS_MAX]; /* (block,) each; NULL: unused */
     float *output;                                       /* (ring, padded) */
@@ -194,10 +193,11 @@ struct network {
     float *pooled;              /* scratch of a pool: struct pool_run */
     float *started, *d_started; /* (state_size padded) a writer's starting state, its gradient */
     float *d_given;             /* (width padded of the model's chain) gradient of h */
-    struct bank *bank;          /* of a ranking's tower */
+    struct bank bank;           /* of a ranking's tower; else without room */
     float *scores;              /* (ring,) of candidates */
     size_t held;  /* reader: position of the step whose atoms are in its arrays; SIZE_MAX: none */
     size_t count; /* atoms of the newest run */
+    bool ran;     /* writer, tower: since the newest backward began */
 
     /* Threads that share a product or the optimizer's step of a large network: split.h. */
     struct threads *threads;        /* NULL: only the engine's own */
@@ -227,18 +227,19 @@ static inline float *network_gathered(const struct network_layer *l, size_t posi
     return l->gathered + position * matrix_pad(l->inputs);
 }
 
-/* The position of the newest step of a chain beside the model's. */
-static inline size_t network_newest(const struct network *chain) {
-    return chain->count ? chain->count - 1 : 0;
+/* The position of the newest step, given that of the model's chain. */
+static inline size_t network_newest(const struct network *chain, size_t position) {
+    return chain->chain->kind == CHAIN_MODEL ? position : chain->count ? chain->count - 1 : 0;
 }
 
-/* The network that writes an output's messages, or reads its candidates; NULL: neither. */
+/* The activity of a layer's units. */
+static inline double *network_head(const struct network *chain, size_t layer) {
+    return chain->activity + engine_activity_at(chain->model, chain->chain->first + layer);
+}
+
+/* The network that writes an output's messages, or reads its candidates. */
 static inline struct network *network_of_output(const struct network *n, size_t output) {
-    size_t k = n->model->chain_count - 1;
-    while (k > 0 &&
-           (n->model->chains[k].kind < CHAIN_WRITER || n->model->chains[k].output != output))
-        k--;
-    return n->chains[k];
+    return n->chains[model_chain_of_output(n->model, output)];
 }
 
 /* The network that reads messages; NULL: none does. */
@@ -362,10 +363,12 @@ void cell_output_backward(const struct network *n, const struct network_layer *l
    backward_input together. */
 void grid_forward(struct network *n, const struct network_steps *steps, size_t k);
 double grid_backward(struct network *n, const struct network_steps *steps, size_t k);
-/* Backward over a run of a chain beside the model's, from n->d_hidden[0] (count, wide): adds to the
-   gradients of its layers. With `input` n->d_hidden[0] becomes the gradient of what they got
-   (count, inputs padded). */
-void chain_backward(struct network *n, const struct network_steps *steps, bool input);
+
+/* Backward through the layers of a chain, from n->d_hidden[0] (count, wide). With `input` this
+   becomes the gradient of what they got (count, inputs padded). Returns `squares` and those of the
+   matrices. */
+double chain_backward(struct network *n, const struct network_steps *steps, bool input,
+                      double squares);
 
 /* Reads the message of step t into its row of n->encoded. */
 void reader_forward(struct network *n, const struct network_steps *steps, size_t t);

@@ -23,19 +23,19 @@ static double one_hot_gradient(struct network *n, const struct network_steps *st
 static double output_weights_backward(struct network *n, const struct network_steps *steps,
                                       size_t from) {
     size_t count = steps->count - from;
-    double squares = split_gradient(n, n->gradient + n->output_weight, n->padded, n->width,
-                                    n->d_output, n->x, count);
+    double squares = split_gradient(n, n->gradient + n->at[TENSOR_OUTPUT_WEIGHT], n->padded,
+                                    n->width, n->d_output, n->x, count);
     if (n->chain->kind != CHAIN_TOWER)
-        add_rows(n->d_output, n->padded, count, n->gradient + n->output_bias);
+        add_rows(n->d_output, n->padded, count, n->gradient + n->at[TENSOR_OUTPUT_BIAS]);
     if (!n->model->architecture.output.skip)
         return squares;
     if (is_one_hot(n, 0))
-        return squares + one_hot_gradient(n, steps, from, n->gradient + n->output_skip, n->padded,
-                                          n->d_output);
+        return squares + one_hot_gradient(n, steps, from, n->gradient + n->at[TENSOR_OUTPUT_SKIP],
+                                          n->padded, n->d_output);
     for (size_t t = 0; t < count; t++)
         n->x[t] = layer_input(n, steps, 0, from + t);
-    return squares + split_gradient(n, n->gradient + n->output_skip, n->padded, n->inputs,
-                                    n->d_output, n->x, count);
+    return squares + split_gradient(n, n->gradient + n->at[TENSOR_OUTPUT_SKIP], n->padded,
+                                    n->inputs, n->d_output, n->x, count);
 }
 
 /* The weighted sum of a step's losses at the heads with targets y; d (padded,) gets its gradients
@@ -63,8 +63,8 @@ double output_backward(struct network *n, const struct network_steps *steps, siz
     if (!n->model->solved)
         squares = output_weights_backward(n, steps, from);
     memset(n->d_hidden[0], 0, steps->count * n->wide * sizeof(float));
-    split_transposed_many(n, n->parameters + n->output_weight, n->padded, n->width, n->d_output,
-                          n->d_hidden[0] + from * n->wide, n->wide, count);
+    split_transposed_many(n, n->parameters + n->at[TENSOR_OUTPUT_WEIGHT], n->padded, n->width,
+                          n->d_output, n->d_hidden[0] + from * n->wide, n->wide, count);
     return squares;
 }
 
@@ -210,22 +210,11 @@ void backward_input(struct network *n, size_t k, size_t count, size_t padded) {
 void backward_skip(struct network *n, size_t count, size_t padded, float *d) {
     size_t width = n->inputs;
     float *skipped = n->d_hidden[1];
-    split_transposed_many(n, n->parameters + n->output_skip, n->padded, width, n->d_output, skipped,
-                          padded, count);
+    split_transposed_many(n, n->parameters + n->at[TENSOR_OUTPUT_SKIP], n->padded, width,
+                          n->d_output, skipped, padded, count);
     for (size_t t = 0; t < count; t++)
         for (size_t i = 0; i < width; i++)
             d[t * padded + i] += skipped[t * padded + i];
-}
-
-/* Adds to the rows of a table (size, width) whose part of d begins at `at`. */
-static void add_to_rows(const struct network_steps *steps, size_t from, size_t width,
-                        const float *d, size_t padded, float *gradient) {
-    for (size_t t = 0; t < steps->count; t++) {
-        const union value symbol = steps->inputs[t][from];
-        float *row = gradient + symbol_id(symbol) * width, sign = symbol_sign(symbol);
-        for (size_t i = 0; i < width; i++)
-            row[i] += sign * d[t * padded + i];
-    }
 }
 
 void backward_embedded(struct network *n, const struct network_steps *steps, const float *d,
@@ -233,7 +222,7 @@ void backward_embedded(struct network *n, const struct network_steps *steps, con
     const struct model *model = n->model;
     const struct input *input = &model->architecture.input;
     if (!model->part_count)
-        add_to_rows(steps, 0, input->embedding, d, padded, n->gradient + n->embedding);
+        add_to_rows(steps, 0, input->embedding, d, padded, n->gradient + n->at[TENSOR_EMBEDDING]);
     for (size_t k = 0; k < model->part_count; k++) {
         const struct input_part *part = &model->parts[k];
         if (part->tensor != MODEL_NO_TENSOR)
@@ -255,7 +244,7 @@ static float *table_gradient(const struct network *n, size_t k, size_t *size) {
     *size = matrix_pad(parts ? part->size * part->width : input->size * input->embedding);
     if (parts && part->tensor == MODEL_NO_TENSOR)
         return NULL;
-    return n->gradient + (parts ? n->embeddings[k] : n->embedding);
+    return n->gradient + (parts ? n->embeddings[k] : n->at[TENSOR_EMBEDDING]);
 }
 
 double backward_embeddings(struct network *n, const struct network_steps *steps, size_t from) {
@@ -275,50 +264,33 @@ double backward_embeddings(struct network *n, const struct network_steps *steps,
     return squares;
 }
 
-void chain_backward(struct network *n, const struct network_steps *steps, bool input) {
+double chain_backward(struct network *n, const struct network_steps *steps, bool input,
+                      double squares) {
     for (size_t k = n->layer_count; k-- > 0;) {
         if (n->layers[k].kind->spatial) {
-            grid_backward(n, steps, k);
+            squares += grid_backward(n, steps, k);
             continue;
         }
         backward_cells(n, steps, k);
-        backward_weights(n, steps, k);
+        squares += backward_weights(n, steps, k);
         if (k > 0 || input || (n->d_start && n->layers[k].delay))
             backward_input(n, k, steps->count, k ? n->layers[k - 1].wide : matrix_pad(n->inputs));
     }
-}
-
-/* Gradients of a model whose runs add to them: the reader gets that of what it read at each step.
- */
-static void chains_backward(struct network *n, const struct network_steps *steps) {
-    chain_backward(n, steps, true);
-    float *d = n->d_hidden[0];
-    for (size_t t = steps->count; t-- > 0;)
-        reader_backward(n, steps, t, d + t * matrix_pad(n->inputs));
+    return squares;
 }
 
 struct network_gradient network_backward(struct network *n, const struct network_steps *steps,
                                          const struct network_targets *targets) {
-    bool chains = n->model->chain_count > 1;
+    bool chains = n->model->chain_count > 1, reads = network_reader(n);
     size_t zeros = chains ? 0 : n->vectors; /* other matrices are written */
     memset(n->gradient + zeros, 0, (n->trained - zeros) * sizeof(float));
+    for (size_t k = 1; k < n->model->chain_count; k++)
+        n->chains[k]->ran = n->chains[k]->chain->kind == CHAIN_READER;
     struct network_gradient g = backward_output(n, steps, targets);
-    if (network_reader(n)) {
-        chains_backward(n, steps);
-        g.squares = sum_of_squares(n->gradient, n->trained);
-        return g;
-    }
-    for (size_t k = n->layer_count; k-- > 0;) {
-        if (n->layers[k].kind->spatial) {
-            g.squares += grid_backward(n, steps, k);
-            continue;
-        }
-        backward_cells(n, steps, k);
-        g.squares += backward_weights(n, steps, k);
-        if (k > 0)
-            backward_input(n, k, steps->count, n->layers[k - 1].wide);
-    }
-    if (has_embeddings(n))
+    g.squares = chain_backward(n, steps, reads, g.squares);
+    for (size_t t = reads ? steps->count : 0; t-- > 0;)
+        reader_backward(n, steps, t, n->d_hidden[0] + t * matrix_pad(n->inputs));
+    if (has_embeddings(n) && !reads)
         g.squares += backward_embeddings(n, steps, targets->from);
     if (chains)
         g.squares = sum_of_squares(n->gradient, n->trained);

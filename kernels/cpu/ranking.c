@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "bank.h"
 #include "matrix.h"
 #include "split.h"
+#include "vector.h"
 #include "walk.h"
 
 /* A target, candidate 0, and the candidates of the bank that differ from it. */
@@ -25,12 +25,13 @@ static struct ranked ranked_of(const struct network *n, const struct model_head 
                                const float *q, const union value *y) {
     struct network *tower = network_of_output(n, head->output);
     const struct output *output = model_output(n->model, head->output);
-    const struct bank *bank = tower->bank;
+    const struct bank *bank = &tower->bank;
     size_t others = bank_others(bank, y);
     tower->atoms[0] = y;
     for (size_t k = 0; k < others; k++)
         tower->atoms[k + 1] = bank->targets + bank->others[k] * bank->size;
     tower->count = others + 1;
+    tower->ran = true;
     return (struct ranked){
         tower, output, &output->ranking, others + 1, output->size, q, 0,
     };
@@ -44,23 +45,8 @@ static struct network_steps run_of(const struct ranked *r) {
     return (struct network_steps){0, r->count, r->tower->zeros, r->tower->atoms};
 }
 
-static float dot(const float *a, const float *b, size_t size) {
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (size_t i = 0; i < size; i++)
-        sum += a[i] * b[i];
-    return sum;
-}
-
-/* to += factor a */
-static void add(float *to, float factor, const float *a, size_t size) {
-#pragma omp simd
-    for (size_t i = 0; i < size; i++)
-        to[i] += factor * a[i];
-}
-
 static float norm_of(const float *a, size_t size) {
-    return fmaxf(sqrtf(dot(a, a, size)), LEAST_NORM);
+    return fmaxf(sqrtf(vector_dot(a, a, size)), LEAST_NORM);
 }
 
 /* The offset of a symbol's row of D numbers. */
@@ -72,21 +58,6 @@ static size_t row_of(const struct ranked *r, size_t k) {
 static float *candidate(const struct ranked *r, size_t k) {
     return is_symbol(r) ? r->tower->parameters + row_of(r, k)
                         : r->tower->output + k * r->tower->padded;
-}
-
-/* c of all candidates that are not symbols. */
-static void read_candidates(const struct ranked *r) {
-    struct network *tower = r->tower;
-    const struct network_steps run = run_of(r);
-    if (is_symbol(r))
-        return;
-    network_forward(tower, &run, run.count);
-    for (size_t k = 0; k < r->count; k++) {
-        tower->x[k] = layer_input(tower, &run, tower->layer_count, k);
-        tower->y[k] = tower->output + k * tower->padded;
-    }
-    split_project(tower, tower->parameters + tower->output_weight, tower->padded, tower->width,
-                  NULL, tower->x, tower->y, r->count);
 }
 
 /* - sum max(0, |q| - |c| / norm)^2: x is the more general of the two. */
@@ -104,7 +75,7 @@ static float score_of(const struct ranked *r, size_t k) {
     const float *c = candidate(r, k);
     switch (r->ranking->score) {
     case RANKING_COSINE:
-        return dot(c, r->q, r->size) / (norm_of(c, r->size) * r->norm) /
+        return vector_dot(c, r->q, r->size) / (norm_of(c, r->size) * r->norm) /
                (float)r->ranking->temperature;
     case RANKING_ORDER:
         return order(r->q, c, norm_of(c, r->size), r->size);
@@ -112,12 +83,14 @@ static float score_of(const struct ranked *r, size_t k) {
         break;
     }
     const float *bias = r->tower->parameters + r->tower->at[TENSOR_CANDIDATE_BIAS];
-    return dot(c, r->q, r->size) + (is_symbol(r) ? bias[r->tower->atoms[k]->id] : 0);
+    return vector_dot(c, r->q, r->size) + (is_symbol(r) ? bias[r->tower->atoms[k]->id] : 0);
 }
 
 /* Scores all candidates, in tower->scores. */
 static void score_candidates(struct ranked *r) {
-    read_candidates(r);
+    const struct network_steps run = run_of(r);
+    if (!is_symbol(r))
+        network_forward(r->tower, &run, 0);
     r->norm = norm_of(r->q, r->size);
     for (size_t k = 0; k < r->count; k++)
         r->tower->scores[k] = score_of(r, k);
@@ -153,7 +126,7 @@ static double objective(const struct ranked *r) {
 
 /* The rank of the target, equal scores counted half, and the number of different candidates. */
 static void rank(const struct ranked *r, float *ranks) {
-    const struct bank *bank = r->tower->bank;
+    const struct bank *bank = &r->tower->bank;
     const float *s = r->tower->scores;
     ranks[0] = ranks[1] = 1;
     for (size_t k = 1; k < r->count; k++) {
@@ -167,8 +140,8 @@ static void rank(const struct ranked *r, float *ranks) {
 double ranking_loss(struct network *n, const struct model_head *head, const float *h,
                     const union value *y, float *ranks) {
     float *output = n->d_output;
-    split_project(n, n->parameters + n->output_weight, n->padded, n->width,
-                  n->parameters + n->output_bias, &h, &output, 1);
+    split_project(n, n->parameters + n->at[TENSOR_OUTPUT_WEIGHT], n->padded, n->width,
+                  n->parameters + n->at[TENSOR_OUTPUT_BIAS], &h, &output, 1);
     struct ranked r = ranked_of(n, head, output + head->at, y);
     if (r.count < 2)
         return (double)NAN;
@@ -178,9 +151,13 @@ double ranking_loss(struct network *n, const struct model_head *head, const floa
     return objective(&r);
 }
 
-/* d, the gradient of a normalized vector a / norm, becomes that of a. */
+/* d, the gradient of a normalized vector a / norm, becomes that of a: 0 if a has no direction. */
 static void normalized_backward(float *d, const float *a, float norm, size_t size) {
-    float along = dot(d, a, size) / (norm * norm);
+    if (norm <= LEAST_NORM) {
+        memset(d, 0, size * sizeof *d);
+        return;
+    }
+    float along = vector_dot(d, a, size) / (norm * norm);
     for (size_t i = 0; i < size; i++)
         d[i] = (d[i] - along * a[i]) / norm;
 }
@@ -193,13 +170,13 @@ static void score_backward(const struct ranked *r, size_t k, float ds, float *dq
     case RANKING_DOT:
         for (size_t i = 0; i < r->size; i++)
             dc[i] = ds * q[i];
-        add(dq, ds, c, r->size);
+        vector_add(dq, ds, c, r->size);
         return;
     case RANKING_COSINE: /* dq is that of q / |q| until all candidates have added to it */
         ds /= (float)r->ranking->temperature;
         for (size_t i = 0; i < r->size; i++)
             dc[i] = ds * q[i] / r->norm;
-        add(dq, ds / norm, c, r->size);
+        vector_add(dq, ds / norm, c, r->size);
         break;
     case RANKING_ORDER:
         for (size_t i = 0; i < r->size; i++) {
@@ -226,7 +203,7 @@ double ranking_backward(struct network *n, const struct model_head *head, const 
         score_backward(&r, k, ds, d, dc);
         if (!is_symbol(&r))
             continue;
-        add(n->gradient + row_of(&r, k), 1, dc, r.size);
+        vector_add(n->gradient + row_of(&r, k), 1, dc, r.size);
         biases[tower->atoms[k]->id] += ds;
     }
     if (r.ranking->score == RANKING_COSINE)
@@ -234,6 +211,6 @@ double ranking_backward(struct network *n, const struct model_head *head, const 
     if (is_symbol(&r))
         return loss;
     output_backward(tower, &run, 0);
-    chain_backward(tower, &run, false);
+    chain_backward(tower, &run, false, 0);
     return loss;
 }

@@ -40,8 +40,8 @@ void reader_forward(struct network *n, const struct network_steps *steps, size_t
     const struct network_steps run = run_of(reader, steps->inputs[t]);
     network_forward(reader, &run, run.count);
     const struct pool_run pool = pool_of(reader);
-    pool_forward(n->model->architecture.input.sequence.pool, &pool,
-                 n->encoded + position * n->inputs);
+    pool_play(n->model->architecture.input.sequence.pool, &pool, n->encoded + position * n->inputs,
+              NULL);
     reader->held = position;
 }
 
@@ -62,9 +62,9 @@ void reader_backward(struct network *n, const struct network_steps *steps, size_
     const struct network_steps run = run_of(reader, steps->inputs[t]);
     memset(reader->d_hidden[0], 0, run.count * reader->wide * sizeof(float));
     const struct pool_run pool = pool_of(reader);
-    pool_backward(n->model->architecture.input.sequence.pool, &pool, d);
+    pool_play(n->model->architecture.input.sequence.pool, &pool, NULL, d);
     bool embedded = reader->form == FORM_EMBEDDED;
-    chain_backward(reader, &run, embedded);
+    chain_backward(reader, &run, embedded, 0);
     if (embedded)
         backward_embedded(reader, &run, reader->d_hidden[0], matrix_pad(reader->inputs));
 }

@@ -49,40 +49,18 @@ void slot_gather(const struct network *n, size_t position, const float *before, 
     }
 }
 
-/* Copies a state between its padded form and a record's. */
-static void pack_state(const struct network *n, const float *padded, float *packed) {
+void slot_copy_state(const struct network *n, float *padded, float *packed, bool read) {
+    if (!read)
+        memset(padded, 0, n->state * sizeof *padded);
     for (size_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
         for (size_t i = 0; i < l->kind->states; i++, packed += l->size)
-            memcpy(packed, padded + l->state + i * l->padded, l->size * sizeof(float));
-        memcpy(packed, padded + l->state, network_line(l) * sizeof(float));
+            memory_copy(padded + l->state + i * l->padded, packed, l->size * sizeof *packed, read);
+        memory_copy(padded + l->state, packed, network_line(l) * sizeof *packed, read);
         packed += network_line(l);
     }
-    if (n->model->ages)
-        *packed = padded[n->age];
-}
-
-static void unpack_state(const struct network *n, const float *packed, float *padded) {
-    memset(padded, 0, n->state * sizeof(float));
-    for (size_t k = 0; k < n->layer_count; k++) {
-        const struct network_layer *l = &n->layers[k];
-        for (size_t i = 0; i < l->kind->states; i++, packed += l->size)
-            memcpy(padded + l->state + i * l->padded, packed, l->size * sizeof(float));
-        memcpy(padded + l->state, packed, network_line(l) * sizeof(float));
-        packed += network_line(l);
-    }
-    if (n->model->ages)
-        padded[n->age] = *packed;
-}
-
-static float *append(float *record, const float *values, size_t count) {
-    memcpy(record, values, count * sizeof(float));
-    return record + count;
-}
-
-static const float *extract(const float *record, float *values, size_t count) {
-    memcpy(values, record, count * sizeof(float));
-    return record + count;
+    if (n->ages_most)
+        memory_copy(padded + n->age, packed, sizeof *packed, read);
 }
 
 void slot_forget(const struct slot_layout *l, float *s) {
@@ -91,75 +69,54 @@ void slot_forget(const struct slot_layout *l, float *s) {
         memset(slot_kept(l, s), 0, l->kept_size * sizeof(float));
 }
 
-/* Copies a row of the rule's data from or to the block of parameters. */
-static void move_row(const struct network *n, float *row, bool into_block) {
+/* Copies a row of the rule's data into the block of gradients (read), or back. */
+static void copy_row(const struct network *n, float *row, bool read) {
     const struct range *ranges[] = {&n->kept.matrices, &n->kept.vectors};
     for (size_t k = 0; k < 2; k++) {
         size_t count = ranges[k]->end - ranges[k]->from;
-        float *block = n->gradient + ranges[k]->from;
-        memcpy(into_block ? block : row, into_block ? row : block, count * sizeof(float));
+        memory_copy(row, n->gradient + ranges[k]->from, count * sizeof *row, read);
         row += count;
     }
 }
 
-static void read_kept(const struct slot_layout *l, const struct network *n, float *s,
-                      float *record) {
+static void copy_kept(const struct slot_layout *l, const struct network *n, float *s, float *record,
+                      bool read) {
     for (size_t r = 0; r < n->kept.rows; r++) {
-        move_row(n, slot_kept(l, s) + r * n->kept.row, true);
+        float *row = slot_kept(l, s) + r * n->kept.row;
+        if (read)
+            copy_row(n, row, read);
+        else
+            memset(n->gradient, 0, n->block * sizeof *row);
         for (size_t k = 0; k < l->model->learned_count; k++) {
             const struct tensor *tensor = &l->model->tensors[k];
             if (!rule_covers(l->model, n->kept.rule, tensor))
                 continue;
-            network_read(n, n->gradient, tensor, record);
+            network_copy(n, n->gradient, tensor, record, read);
             record += tensor_size(tensor);
         }
+        if (!read)
+            copy_row(n, row, read);
     }
 }
 
-static void write_kept(const struct slot_layout *l, const struct network *n, float *s,
-                       const float *record) {
-    for (size_t r = 0; r < n->kept.rows; r++) {
-        memset(n->gradient, 0, n->block * sizeof(float));
-        for (size_t k = 0; k < l->model->learned_count; k++) {
-            const struct tensor *tensor = &l->model->tensors[k];
-            if (!rule_covers(l->model, n->kept.rule, tensor))
-                continue;
-            network_write(n, n->gradient, tensor, record);
-            record += tensor_size(tensor);
-        }
-        move_row(n, slot_kept(l, s) + r * n->kept.row, false);
-    }
+static float *copy(float *own, float *record, size_t count, bool read) {
+    memory_copy(own, record, count * sizeof *own, read);
+    return record + count;
 }
 
-void slot_read(const struct slot_layout *l, const struct network *n, float *s, float *record) {
+void slot_copy(const struct slot_layout *l, const struct network *n, float *s, float *record,
+               bool read) {
     size_t state = l->model->state_size, horizons = l->model->horizons;
-    pack_state(n, s, record);
+    slot_copy_state(n, s, record, read);
     record += state;
     for (size_t p = 0; p < l->places; p++)
-        record = append(record, slot_output(l, s, p), n->outputs);
-    record = append(record, s + l->solved, l->places * l->solved_size);
+        record = copy(slot_output(l, s, p), record, n->outputs, read);
+    record = copy(s + l->solved, record, l->places * l->solved_size, read);
     for (size_t p = 0; p < n->ring; p++) {
-        pack_state(n, slot_before(l, s, p), record);
-        record = append(record + state, slot_input(l, s, p), l->input_size);
-        record = append(record, slot_target(l, s, p, 0), horizons * l->target_size);
-        record = append(record, slot_learned(l, s, p, 0), horizons);
+        slot_copy_state(n, slot_before(l, s, p), record, read);
+        record = copy(slot_input(l, s, p), record + state, l->input_size, read);
+        record = copy(slot_target(l, s, p, 0), record, horizons * l->target_size, read);
+        record = copy(slot_learned(l, s, p, 0), record, horizons, read);
     }
-    read_kept(l, n, s, record);
-}
-
-void slot_write(const struct slot_layout *l, const struct network *n, float *s,
-                const float *record) {
-    size_t state = l->model->state_size, horizons = l->model->horizons;
-    unpack_state(n, record, s);
-    record += state;
-    for (size_t p = 0; p < l->places; p++)
-        record = extract(record, slot_output(l, s, p), n->outputs);
-    record = extract(record, s + l->solved, l->places * l->solved_size);
-    for (size_t p = 0; p < n->ring; p++) {
-        unpack_state(n, record, slot_before(l, s, p));
-        record = extract(record + state, slot_input(l, s, p), l->input_size);
-        record = extract(record, slot_target(l, s, p, 0), horizons * l->target_size);
-        record = extract(record, slot_learned(l, s, p, 0), horizons);
-    }
-    write_kept(l, n, s, record);
+    copy_kept(l, n, s, record, read);
 }

@@ -65,10 +65,12 @@ static inline float *slot_kept(const struct slot_layout *l, float *s) {
    before that step, which is another array. */
 void slot_gather(const struct network *n, size_t position, const float *before, float *state);
 
-/* Copies between slot `s` and a record. Overwrites n->gradient. */
-void slot_read(const struct slot_layout *l, const struct network *n, float *s, float *record);
-void slot_write(const struct slot_layout *l, const struct network *n, float *s,
-                const float *record);
+/* Copies slot `s` into a record (read), or back. Overwrites n->gradient. */
+void slot_copy(const struct slot_layout *l, const struct network *n, float *s, float *record,
+               bool read);
+
+/* The same of a state of the network or chain n, between its padded form and a record's. */
+void slot_copy_state(const struct network *n, float *padded, float *packed, bool read);
 
 /* A stream begins. */
 void slot_forget(const struct slot_layout *l, float *s);

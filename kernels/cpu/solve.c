@@ -26,17 +26,13 @@ void solution_close(struct solution *solution) {
     solution->block = NULL;
 }
 
-static size_t top_size(const struct network *n) {
-    return n->layers[n->layer_count - 1].width;
-}
-
 /* Rounds the weights into the output's. */
 static void round_weights(const struct solution *solution, struct network *n) {
     const struct least_squares *ls = &solution->ls;
     const double *weights = least_squares_weights(ls, solution->block);
     for (size_t k = 0; k < ls->outputs; k++, weights += ls->stride)
         for (size_t i = 0; i < ls->inputs; i++)
-            *network_output(n, top_size(n), k, i) = (float)weights[i];
+            *network_output(n, k, i) = (float)weights[i];
 }
 
 void solution_learn(const struct solution *solution, struct network *n, const float *kept,
@@ -61,9 +57,8 @@ void solution_learn(const struct solution *solution, struct network *n, const fl
 void solution_begin(const struct solution *solution, const struct network *n,
                     const struct tensor *tensor) {
     const struct least_squares *ls = &solution->ls;
-    size_t size = top_size(n);
     size_t first = tensor->role == TENSOR_OUTPUT_WEIGHT ? 0
-                   : tensor->role == TENSOR_OUTPUT_SKIP ? size
+                   : tensor->role == TENSOR_OUTPUT_SKIP ? n->width
                                                         : ls->inputs - 1;
     size_t columns = tensor->columns ? tensor->columns : 1;
     if (tensor->role < TENSOR_OUTPUT_WEIGHT || tensor->role > TENSOR_OUTPUT_SKIP)
@@ -71,5 +66,5 @@ void solution_begin(const struct solution *solution, const struct network *n,
     for (size_t k = 0; k < ls->outputs; k++)
         for (size_t i = first; i < first + columns; i++)
             least_squares_weights(ls, solution->block)[k * ls->stride + i] =
-                (double)*network_output(n, size, k, i);
+                (double)*network_output(n, k, i);
 }

@@ -102,4 +102,19 @@ INLINE void vector_sums8(const vector *v, float *sums) {
 #endif
 }
 
+/* Of any length, and not aligned: a . b, and to += factor a. */
+static inline float vector_dot(const float *a, const float *b, size_t size) {
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (size_t i = 0; i < size; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+static inline void vector_add(float *to, float factor, const float *a, size_t size) {
+#pragma omp simd
+    for (size_t i = 0; i < size; i++)
+        to[i] += factor * a[i];
+}
+
 #endif

@@ -4,6 +4,8 @@
 #ifndef RUNNEL_CPU_WALK_H
 #define RUNNEL_CPU_WALK_H
 
+#include <string.h>
+
 #include "network.h"
 
 /* x of step t for layer k: the example's own, its symbol's embedding, or the output of the layer
@@ -18,7 +20,7 @@ static inline const float *layer_input(const struct network *n, const struct net
     case FORM_NUMBERS:
         return &steps->inputs[t]->real;
     case FORM_EMBEDDED:
-        return n->parameters + n->embedding + steps->inputs[t]->id * n->inputs;
+        return n->parameters + n->at[TENSOR_EMBEDDING] + steps->inputs[t]->id * n->inputs;
     case FORM_ENCODED:
         return n->encoded + network_position(n, steps->first, t) * n->inputs;
     case FORM_ONE_HOT:
@@ -50,6 +52,33 @@ static inline float symbol_sign(union value symbol) {
 
 static inline size_t symbol_id(union value symbol) {
     return symbol.id & ~SYMBOL_MINUS;
+}
+
+/* A part of a step's input: its numbers, a row of a table, or without `rows` one-hot. */
+static inline void encode_part(const struct input_part *part, const float *rows,
+                               const union value *x, float *encoded) {
+    float *restrict out = encoded + part->at, sign = symbol_sign(x[part->from]);
+    size_t id = symbol_id(x[part->from]);
+    if (!part->size) {
+        memcpy(out, x + part->from, part->width * sizeof *out);
+    } else if (!rows) {
+        memset(out, 0, part->width * sizeof *out);
+        out[id] = sign;
+    } else {
+        for (size_t i = 0; i < part->width; i++)
+            out[i] = sign * rows[id * part->width + i];
+    }
+}
+
+/* Adds to the rows of a table (size, width) the gradient d (count, padded) of its part. */
+static inline void add_to_rows(const struct network_steps *steps, size_t from, size_t width,
+                               const float *d, size_t padded, float *gradient) {
+    for (size_t t = 0; t < steps->count; t++) {
+        const union value symbol = steps->inputs[t][from];
+        float *row = gradient + symbol_id(symbol) * width, sign = symbol_sign(symbol);
+        for (size_t i = 0; i < width; i++)
+            row[i] += sign * d[t * padded + i];
+    }
 }
 
 /* The state before step t of a run: the run's own for the first, else that of the previous step. */
@@ -95,12 +124,10 @@ static inline size_t kept_column(const struct network *n, size_t i) {
    n->d_hidden[0] (count, wide) is the gradient of a layer's output at each step; n->d_output,
    n->d_ih and n->d_hh are those of sums; n->d_hidden[1] is scratch. */
 
-/* The losses, their gradients n->d_output (steps from targets->from on), those of the output's
-   tensors unless it is solved, and n->d_hidden[0] of the last layer. Returns the mean loss and
-   the matrices' squares. */
 /* Gradients of the output's tensors, unless it is solved, and n->d_hidden[0] of the last layer,
    from n->d_output (steps from `from` on). Returns the matrices' squares. */
 double output_backward(struct network *n, const struct network_steps *steps, size_t from);
+/* The same after the losses of the targets. Returns also the mean loss. */
 struct network_gradient backward_output(struct network *n, const struct network_steps *steps,
                                         const struct network_targets *targets);
 

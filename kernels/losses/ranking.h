@@ -9,7 +9,8 @@ static const struct loss_kind ranking_kind = {
     .name = "ranking",
     .what = "rank of the target among the last ones of all streams; predicts a vector of `size`",
     .ranks = true,
-    .baseline = BASELINE_NONE,
+    .metrics = METRIC_RANK,
+    .baseline = BASELINE_CHANCE,
     .parts = {{NULL, EXTENT_NUMBERS, MEANS_ITSELF, UNIT_NONE}},
 };
 

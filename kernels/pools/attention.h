@@ -15,34 +15,19 @@ KIND_CONSTANT struct pool_kind attention_kind = {
 };
 
 #ifdef ISA
-static inline float attention_dot(const float *a, const float *b, size_t size) {
-    float sum = 0;
-#    pragma omp simd reduction(+ : sum)
-    for (size_t i = 0; i < size; i++)
-        sum += a[i] * b[i];
-    return sum;
-}
-
-/* to += factor a */
-static inline void attention_add(float *to, float factor, const float *a, size_t size) {
-#    pragma omp simd
-    for (size_t i = 0; i < size; i++)
-        to[i] += factor * a[i];
-}
-
 static inline void attention_pool(const struct pool_run *r, float *x) {
     const float *last = r->h + (r->count - 1) * r->stride;
     size_t attention = r->attention, size = r->size;
     float *share = r->scratch, *m = r->scratch + r->count + 1, *query = m + r->count * attention;
     float most = -INFINITY, sum = 0;
     for (size_t k = 0; k < attention; k++)
-        query[k] = attention_dot(r->tensors[1] + k * size, last, size) + r->tensors[2][k];
+        query[k] = vector_dot(r->tensors[1] + k * size, last, size) + r->tensors[2][k];
     for (size_t t = 0; t < r->count; t++) {
         float *own = m + t * attention;
         for (size_t k = 0; k < attention; k++)
-            own[k] = tanhf(attention_dot(r->tensors[0] + k * size, r->h + t * r->stride, size) +
-                           query[k]);
-        share[t] = attention_dot(r->tensors[3], own, attention);
+            own[k] =
+                tanhf(vector_dot(r->tensors[0] + k * size, r->h + t * r->stride, size) + query[k]);
+        share[t] = vector_dot(r->tensors[3], own, attention);
         most = share[t] > most ? share[t] : most;
     }
     for (size_t t = 0; t < r->count; t++)
@@ -51,7 +36,7 @@ static inline void attention_pool(const struct pool_run *r, float *x) {
     memcpy(x + size, last, size * sizeof *x);
     for (size_t t = 0; t < r->count; t++) {
         share[t] /= sum;
-        attention_add(x, share[t], r->h + t * r->stride, size);
+        vector_add(x, share[t], r->h + t * r->stride, size);
     }
 }
 
@@ -61,26 +46,26 @@ static inline void attention_pool_backward(const struct pool_run *r, const float
     float *m = r->scratch + r->count + 1, *all = m + r->count * attention, mean = 0;
     memset(all, 0, attention * sizeof *all);
     for (size_t t = 0; t < r->count; t++)
-        mean += shares[t] * attention_dot(d, r->h + t * r->stride, size);
+        mean += shares[t] * vector_dot(d, r->h + t * r->stride, size);
     for (size_t t = 0; t < r->count; t++) {
         const float *h = r->h + t * r->stride;
         float *own = m + t * attention, *dh = r->dh + t * r->stride;
-        float de = shares[t] * (attention_dot(d, h, size) - mean);
-        attention_add(r->gradients[3], de, own, attention);
-        attention_add(dh, shares[t], d, size);
+        float de = shares[t] * (vector_dot(d, h, size) - mean);
+        vector_add(r->gradients[3], de, own, attention);
+        vector_add(dh, shares[t], d, size);
         for (size_t k = 0; k < attention; k++) {
             float g = de * r->tensors[3][k] * (1 - own[k] * own[k]);
             all[k] += g;
-            attention_add(r->gradients[0] + k * size, g, h, size);
-            attention_add(dh, g, r->tensors[0] + k * size, size);
+            vector_add(r->gradients[0] + k * size, g, h, size);
+            vector_add(dh, g, r->tensors[0] + k * size, size);
         }
     }
     float *dh = r->dh + (r->count - 1) * r->stride;
-    attention_add(dh, 1, d + size, size);
+    vector_add(dh, 1, d + size, size);
     for (size_t k = 0; k < attention; k++) {
         r->gradients[2][k] += all[k];
-        attention_add(r->gradients[1] + k * size, all[k], last, size);
-        attention_add(dh, all[k], r->tensors[1] + k * size, size);
+        vector_add(r->gradients[1] + k * size, all[k], last, size);
+        vector_add(dh, all[k], r->tensors[1] + k * size, size);
     }
 }
 #endif

@@ -261,7 +261,7 @@ const char *field_need_text(enum field_need need) {
         [NEED_ERROR] = "`squared`, `gaussian`",
         [NEED_CLASSES] = "`softmax`, `bernoulli`",
         [NEED_BITS] = "`softmax`, `bernoulli`, `mixture`",
-        [NEED_BASELINE] = "`squared`, `gaussian`, `softmax`, `bernoulli`",
+        [NEED_BASELINE] = "`squared`, `gaussian`, `softmax`, `bernoulli`, `ranking`",
         [NEED_EXPERTS] = "`scale: forecast`, `preset: symbols`",
         [NEED_ANOMALY] = "`anomaly.enabled`",
         [NEED_RECURRENT] = "`gru`, `lstm`",
@@ -282,6 +282,9 @@ const char *field_need_text(enum field_need need) {
         [NEED_WORDS] = "`vocabulary`",
         [NEED_SYMBOLS] = "`preset: symbols`",
         [NEED_OUTPUTS] = "`model.outputs`",
+        [NEED_RANKS] = "`ranking`",
+        [NEED_MESSAGES] = "`sequence`",
+        [NEED_CHAINS] = "`sequence`, `ranking`",
     };
     return texts[need];
 }

@@ -742,6 +742,9 @@ static struct config_key rows[] = {
      .flags = KEY_RELOAD, .what = "publish every prediction", .example = "false",
      .more = "The topic of these messages is `prediction`. With `preset: symbols`, `all` publishes "
              "those of experts and network only after a restart."},
+    {"statistics.vectors", &value_boolean, AT(vectors), .fallback = "false",
+     .what = "publish h, which outputs read, of every example: topic `vector`",
+     .example = "false"},
     {"statistics.top", &value_count, AT(statistics_top), RANGE(0, CONFIG_TOP_MAX), .fallback = "5",
      .flags = KEY_RELOAD,
      .what = "number of most probable words in a prediction of classes that are words, or of "

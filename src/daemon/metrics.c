@@ -89,6 +89,8 @@ void metrics_add(struct metrics *metrics, const struct learned *learned, uint64_
     metrics->played = learned->played;
     metrics->updates += learned->updates;
     metrics->skipped += learned->skipped;
+    metrics->atoms_read += learned->atoms_read;
+    metrics->atoms_written += learned->atoms_written;
     metrics->streams = learned->streams;
     metrics->data_time = learned->time > 0 ? learned->time : NAN;
     if (learned->updates) {
@@ -120,6 +122,8 @@ static void report_interval(const struct metrics *metrics, const struct metrics_
     fields_clear(FIELDS_OF_LOSS, report);
     report->updates = metrics->updates;
     report->skipped = metrics->skipped;
+    report->atoms_read = metrics->atoms_read;
+    report->atoms_written = metrics->atoms_written;
     report->data_time = metrics->data_time;
     report->loss = metrics->loss;
     report->gradient_norm = metrics->gradient_norm;

@@ -48,6 +48,7 @@ struct metrics_anchor {
 
 struct metrics {
     uint64_t examples, steps, updates, skipped; /* counts since the start of learning */
+    uint64_t atoms_read, atoms_written;         /* in this run */
     double data_time;                           /* the newest example's; NaN = unknown */
     double loss;                                /* the newest scored example's, or NaN */
     /* Exponential moving averages of the losses and of ones: their ratio corrects for the start. */

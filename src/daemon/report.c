@@ -24,12 +24,20 @@
 #define AS_NUMBER(figure) (figure)
 #define AS_COUNT(figure) ((uint64_t)fmax(figure, 0))
 
-static unsigned loss_has(enum loss loss) {
-    unsigned metrics = loss_kind(loss)->metrics;
+static unsigned loss_has(const struct output *output) {
+    unsigned metrics = output_metrics(output);
     return (metrics & METRIC_RMSE ? FIELD_HAS(NEED_ERROR) : 0) |
            (metrics & METRIC_ACCURACY ? FIELD_HAS(NEED_CLASSES) : 0) |
            (metrics & METRIC_BITS ? FIELD_HAS(NEED_BITS) : 0) |
-           (loss_kind(loss)->baseline != BASELINE_NONE ? FIELD_HAS(NEED_BASELINE) : 0);
+           (metrics & METRIC_RANK ? FIELD_HAS(NEED_RANKS) : 0) |
+           (output_baseline(output) != BASELINE_NONE ? FIELD_HAS(NEED_BASELINE) : 0);
+}
+
+static bool has_messages(const struct architecture *architecture) {
+    bool has = input_is_message(&architecture->input);
+    for (size_t k = 0; k <= architecture->other_count; k++)
+        has |= output_is_message(architecture_output(architecture, k));
+    return has;
 }
 
 struct field_tally report_rejected(const struct ingest *ingest,
@@ -100,13 +108,14 @@ void report_loss(struct json_text *text, const struct loss_fields *metrics,
     unsigned distribution =
         distributions_levels(learner_host(learner), &levels) ? FIELD_HAS(NEED_DISTRIBUTION) : 0;
     unsigned outputs = model->architecture.other_count ? FIELD_HAS(NEED_OUTPUTS) : 0;
+    unsigned messages = has_messages(&model->architecture) ? FIELD_HAS(NEED_MESSAGES) : 0;
     double figures[PART_FIGURES];
     learner_figures(learner, figures);
 #define PART_FIELD(key, type, ...) loss.key = AS_##type(figures[FIGURE_##key]);
 #include "common/parts.def"
     fields_write(text, FIELDS_OF_LOSS, &loss,
-                 loss_has(model->architecture.output.loss) | experts | anomaly | words |
-                     distribution | symbols | outputs);
+                 loss_has(&model->architecture.output) | experts | anomaly | words | distribution |
+                     symbols | outputs | messages);
 }
 
 static unsigned layer_has(const struct layer *layer) {
@@ -118,19 +127,36 @@ static unsigned layer_has(const struct layer *layer) {
            (norm_kind(layer->norm)->source == SOURCE_RUNNING ? FIELD_HAS(NEED_RUNNING) : 0);
 }
 
+enum { LAYER_NAME_SIZE = OUTPUT_NAME_SIZE + 24 };
+
+/* The layer's number is that in its chain. */
+static void name_layer(const struct model *model, size_t n, char name[LAYER_NAME_SIZE]) {
+    static const char *const chains[] = {"layer", "reader", "output", "candidates"};
+    const struct chain *chain = model->chains;
+    while (n < chain->first || n - chain->first >= chain->count)
+        chain++;
+    const char *output = chain->kind < CHAIN_WRITER ? "" : model_output(model, chain->output)->name;
+    snprintf(name, LAYER_NAME_SIZE, "%s %zu", *output ? output : chains[chain->kind],
+             n - chain->first);
+}
+
 static void put_layers(struct json_text *text, const struct model *model,
                        const struct layer_statistics *statistics) {
     json_text_open_list(text, "layers");
     for (size_t i = 0; i < model->layer_count; i++) {
         const struct layer *layer = model_layer(model, i);
+        char name[LAYER_NAME_SIZE];
+        name_layer(model, i, name);
         const struct layer_fields fields = {
+            .name = name,
             .kind = cell_kind(layer->cell)->kind.name,
             .size = layer->size * layer_positions(layer),
 #define MEASURED_ROW(name, member, ...) .name = statistics[i].member,
 #include "common/fields.def"
         };
         json_text_open_object(text, NULL);
-        fields_write(text, FIELDS_OF_LAYER, &fields, layer_has(layer));
+        fields_write(text, FIELDS_OF_LAYER, &fields,
+                     layer_has(layer) | (model->chain_count > 1 ? FIELD_HAS(NEED_CHAINS) : 0));
         json_text_close_object(text);
     }
     json_text_close_list(text);
@@ -148,6 +174,21 @@ void report_state(struct json_text *text, const struct learner *learner,
         json_text_close_object(text);
     }
     json_text_close_object(text);
+}
+
+void report_vector(struct json_text *text, const struct learned *learned) {
+    json_text_string(text, "stream", learned->key, learned->key_size);
+    json_text_count(text, "example", learned->examples);
+    if (learned->output_steps > 1)
+        json_text_open_list(text, "h");
+    for (size_t t = 0; t < learned->output_steps; t++) {
+        json_text_open_list(text, learned->output_steps > 1 ? NULL : "h");
+        for (size_t i = 0; i < learned->width; i++)
+            json_text_number(text, NULL, (double)learned->hidden[t * learned->width + i]);
+        json_text_close_list(text);
+    }
+    if (learned->output_steps > 1)
+        json_text_close_list(text);
 }
 
 static void put_list(struct json_text *text, const char *key, const double *numbers, size_t size) {
@@ -617,6 +658,12 @@ void report_prediction(struct json_text *text, const struct model *model,
             put_all_guesses(text, part_member_name(learner_host(all), m), &formatter, learned,
                             first + (m + 1) * learned->guess_count);
         json_text_close_object(text);
+    }
+    if (learned->attention) {
+        json_text_open_list(text, "attention");
+        for (size_t n = 0; n < learned->atoms_read; n++)
+            json_text_number(text, NULL, (double)learned->attention[n]);
+        json_text_close_list(text);
     }
     if (learned->anomaly)
         put_anomaly(text, learned->anomaly, anomaly_columns(model));

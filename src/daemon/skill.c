@@ -14,7 +14,7 @@ enum {
 };
 
 /* Room for the figures of all outputs, of up to 24 characters. */
-enum { OUTPUTS_SIZE = OUTPUTS_MAX * (OUTPUT_NAME_SIZE + 4 * (12 + 24)) };
+enum { OUTPUTS_SIZE = OUTPUTS_MAX * (OUTPUT_NAME_SIZE + 5 * (13 + 24)) };
 
 /* Sums over examples. */
 struct sums {
@@ -154,6 +154,10 @@ static void add_interval(const struct skill *s, struct interval *into, const str
         sums->correct += errors->outputs[k].correct;
         sums->loss += errors->outputs[k].loss;
         sums->squared_error += errors->outputs[k].squared_error;
+        sums->recall_1 += errors->outputs[k].recall_1;
+        sums->recall_10 += errors->outputs[k].recall_10;
+        sums->rank += errors->outputs[k].rank;
+        sums->among += errors->outputs[k].among;
     }
     for (size_t n = 0; n < s->options.experts; n++) {
         into->errors.experts[n].loss += errors->experts[n].loss;
@@ -224,8 +228,9 @@ static const char *print_outputs(struct skill *s, const struct interval *interva
     for (size_t k = 0; k <= architecture->other_count; k++) {
         const struct output *output = architecture_output(architecture, k);
         const struct output_sums *sums = &interval->errors.outputs[k];
-        unsigned metrics = loss_kind(output->loss)->metrics;
-        double mean = sums->loss / (double)sums->scored, observed = (double)sums->observed;
+        unsigned metrics = output_metrics(output);
+        double scored = (double)sums->scored, mean = sums->loss / scored,
+               observed = (double)sums->observed;
 #define PUT(...) used += print_figure(s->outputs + used, sizeof s->outputs - used, __VA_ARGS__)
         used += (size_t)snprintf(s->outputs + used, sizeof s->outputs - used,
                                  "%c\"%s\":", k ? ',' : '{', output->name);
@@ -238,6 +243,12 @@ static const char *print_outputs(struct skill *s, const struct interval *interva
             PUT("accuracy", (double)sums->correct / observed);
         if (metrics & METRIC_RMSE)
             PUT("rmse", sqrt(sums->squared_error / observed));
+        if (metrics & METRIC_RANK) {
+            PUT("rank", sums->rank / scored);
+            PUT("recall_1", (double)sums->recall_1 / scored);
+            PUT("recall_10", (double)sums->recall_10 / scored);
+            PUT("among", sums->among / scored);
+        }
 #undef PUT
         used += (size_t)snprintf(s->outputs + used, sizeof s->outputs - used, "}");
     }
@@ -257,6 +268,11 @@ static void report_interval(struct skill *s, const struct interval *interval,
     report->log_score_mean = d->log_score / (double)d->observed;
     put_columns(s, interval);
     put_experts(s, interval);
+    const struct output_sums *first = &interval->errors.outputs[0];
+    report->metric_rank = first->rank / (double)first->scored; /* NAN without one, or a ranking */
+    report->metric_recall_1 = (double)first->recall_1 / (double)first->scored;
+    report->metric_recall_10 = (double)first->recall_10 / (double)first->scored;
+    report->metric_among = first->among / (double)first->scored;
     if (s->options.architecture->other_count)
         report->outputs = print_outputs(s, interval);
     report->columns = (struct field_rows){&field_tables[FIELDS_OF_COLUMN], NULL, s->options.columns,

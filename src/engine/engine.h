@@ -13,14 +13,15 @@
    Operations, in the order in which they may occur for one slot:
      FORGET   zero the state and the state of the learning rule; the ring becomes invalid
      STEP     forward one step from the slot's state; keep x and the state before it at `position`
-     SCORE    loss of the forecast of a `horizon` (model->heads) by the open step at `position`;
-   keep y there if it is to be learned. The loss is without the head's weight; NAN where the head
-   had nothing to score against: then y is not kept UPDATE   one optimizer step on the mean loss
-   over the `terms` targets kept at the last `closed` steps of a window of `length` steps that
-   begins at `position`. With several outputs a step's loss is their weighted sum, and a step is one
-   term. The gradient covers the whole window, recomputed from the state before its first step,
-   unless `fresh`: then the activations kept by the STEPs of the window are those of the current
-   parameters. Running statistics of norms then move towards those of the last `closed` steps. If
+     SCORE    loss of the forecast of a `horizon` (model->heads) by the open step at `position`,
+              without the head's weight; keep y there if it is to be learned. NAN: the head had
+              nothing to score against, and y is not kept
+     UPDATE   one optimizer step on the mean loss over the `terms` targets kept at the last `closed`
+              steps of a window of `length` steps that begins at `position`. With several outputs a
+              step is one term: its loss is their weighted sum. The gradient covers the
+              whole window, recomputed from the state before its first step, unless `fresh`: then
+              the activations kept by the STEPs of the window are those of the current parameters.
+              Running statistics of norms then move towards those of the last `closed` steps. If
               the loss or a gradient is not finite, nothing changes. For a learning rule without a
               window (struct rule_kind) `length` is `closed`, and the slot's state of the rule
               advances over these steps
@@ -80,7 +81,7 @@ struct plan {
     union value *targets; /* (rows, target_size); NaN = not observed, but not all of a SCORE's */
     size_t steps, scores, updates, measures; /* operations of each kind */
     size_t rows;                             /* of targets */
-    bool outputs;                            /* whether results.outputs are requested */
+    bool outputs, hidden;                    /* whether results.outputs and .hidden are filled */
     double rate;                             /* learning rate of every UPDATE of the plan */
     double clip;                             /* largest gradient norm, 0 = no clipping */
 };
@@ -147,9 +148,11 @@ struct layer_statistics {
 /* Written by play, in the order of the plan's operations of each kind. The caller provides the
    arrays, with the sizes of the plan's counts. */
 struct results {
-    double *losses;                    /* (scores,) */
-    float *scored;                     /* (scores, model->scored): forecasts of each SCORE */
-    float *outputs;                    /* (steps, K), if plan.outputs */
+    double *losses;   /* (scores,) */
+    float *scored;    /* (scores, model->scored): forecasts of each SCORE */
+    float *outputs;   /* (steps, K), if plan.outputs */
+    float *hidden;    /* (steps, width) h of model.layers, if plan.hidden: only by the CPU engine */
+    float *attention; /* (steps, input_weights) weights of atoms, if plan.outputs */
     struct update_result *updates;     /* (updates,) */
     struct layer_statistics *measures; /* (measures, layers) */
 };

@@ -1,8 +1,11 @@
 #include "member.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
 
 #include "common/error.h"
+#include "model/parameters.h"
 
 /* ---- Memory ---- */
 
@@ -48,11 +51,14 @@ bool member_open(struct member *member, size_t slots, size_t steps, size_t measu
     results->losses = calloc(longest.scores, sizeof *results->losses);
     results->scored = calloc(longest.scores, (model->scored + 1) * sizeof *results->scored);
     results->outputs = calloc(longest.steps, outputs * sizeof *results->outputs);
+    results->hidden = calloc(longest.steps, model->chains[0].width * sizeof *results->hidden);
+    results->attention =
+        calloc(longest.steps, (input_weights(&model->architecture.input) + 1) * sizeof(float));
     results->updates = calloc(longest.updates, sizeof *results->updates);
     results->measures = calloc(longest.measures, layers * sizeof *results->measures);
     return member->windows && member->heads && plan->operations && plan->inputs && plan->targets &&
-           results->losses && results->scored && results->outputs && results->updates &&
-           results->measures;
+           results->losses && results->scored && results->outputs && results->hidden &&
+           results->attention && results->updates && results->measures;
 }
 
 void member_close(struct member *member) {
@@ -66,6 +72,8 @@ void member_close(struct member *member) {
     free(member->results.losses);
     free(member->results.scored);
     free(member->results.outputs);
+    free(member->results.hidden);
+    free(member->results.attention);
     free(member->results.updates);
     free(member->results.measures);
     free(member->own);
@@ -100,23 +108,86 @@ int member_write(struct member *member, enum engine_block block, size_t index, c
     return member->ops->write(member->engine, block, index, data, error);
 }
 
-int member_empty_banks(struct member *member, struct error *error) {
-    size_t size = engine_banks_size(member->model);
-    uint32_t *zeros = size ? calloc(size, sizeof *zeros) : NULL;
-    int status = !size   ? 0
-                 : zeros ? member_write(member, ENGINE_BANK, 0, zeros, error)
-                         : error_no_memory(error);
+/* ---- Starting values ---- */
+
+int member_begin_solution(struct member *member, struct error *error) {
+    if (!member->model->solved)
+        return 0;
+    const struct least_squares ls = engine_solution(member->model);
+    double *block = calloc(least_squares_size(&ls), sizeof *block);
+    if (!block)
+        return error_set(error, EX_UNAVAILABLE,
+                         "out of memory for the readout: reduce the last layer's size, or use "
+                         "readout: gradient");
+    least_squares_begin(&ls, block);
+    int status = member_write(member, ENGINE_SOLUTION, 0, block, error);
+    free(block);
+    return status;
+}
+
+float *member_starting_values(const struct member *member, const char *initial,
+                              struct error *error) {
+    const struct model *model = member->model;
+    float *values = calloc(model->parameters, sizeof *values);
+    int status = 0;
+    if (!values)
+        return error_no_memory(error), NULL;
+    if (*initial)
+        status = parameters_load(model, member->name, initial, values, error);
+    for (size_t n = 0; !*initial && n < model->tensor_count && status == 0; n++)
+        status = model_initialize(model, &model->tensors[n], member->seed,
+                                  values + model->tensors[n].offset, error);
+    if (status == 0)
+        return values;
+    free(values);
+    return NULL;
+}
+
+static int write_tensors(struct member *member, enum engine_block block, const float *values,
+                         struct error *error) {
+    const struct model *model = member->model;
+    size_t count = block == ENGINE_PARAMETERS ? model->tensor_count : model->learned_count;
+    for (size_t n = 0; n < count; n++)
+        if (member_write(member, block, n, values + model->tensors[n].offset, error))
+            return -1;
+    return 0;
+}
+
+int member_write_values(struct member *member, const float *values, bool begins,
+                        struct error *error) {
+    enum engine_block start = ENGINE_MOMENTS + (unsigned)member->start;
+    if (write_tensors(member, ENGINE_PARAMETERS, values, error))
+        return -1;
+    begins &= member->start != SIZE_MAX;
+    return begins ? write_tensors(member, start, values, error) : 0;
+}
+
+static int write_zeros(struct member *member, enum engine_block block, size_t size,
+                       struct error *error) {
+    void *zeros = calloc(1, size);
+    int status = zeros ? member_write(member, block, 0, zeros, error) : error_no_memory(error);
     free(zeros);
     return status;
 }
 
 int member_begin_statistics(struct member *member, struct error *error) {
-    double *zeros = calloc(engine_activity_size(member->model), sizeof *zeros);
-    int status =
-        zeros ? member_write(member, ENGINE_ACTIVITY, 0, zeros, error) : error_no_memory(error);
     member->plasticity = (struct plasticity){0};
-    free(zeros);
-    return status;
+    return write_zeros(member, ENGINE_ACTIVITY,
+                       engine_activity_size(member->model) * sizeof(double), error);
+}
+
+int member_clear(struct member *member, float *values, struct error *error) {
+    const uint64_t updates = 0;
+    size_t banks = engine_banks_size(member->model) * sizeof(uint32_t);
+    memset(values, 0, member->model->parameters * sizeof *values);
+    for (unsigned k = 0; k < member->moments; k++)
+        if (k != member->start && write_tensors(member, ENGINE_MOMENTS + k, values, error))
+            return -1;
+    return member_write(member, ENGINE_UPDATES, 0, &updates, error) ||
+                   (banks && write_zeros(member, ENGINE_BANK, banks, error)) ||
+                   member_begin_statistics(member, error)
+               ? -1
+               : 0;
 }
 
 /* ---- Operations ---- */

@@ -76,7 +76,18 @@ int member_read(const struct member *member, enum engine_block block, size_t ind
 int member_write(struct member *member, enum engine_block block, size_t index, const void *data,
                  struct error *error);
 
-int member_empty_banks(struct member *member, struct error *error);
+/* Starts the least squares of a solved output; its weights are written after it. */
+int member_begin_solution(struct member *member, struct error *error);
+
+/* Returns the starting values of all parameters, from the file `initial` if it is not empty, to be
+   freed; NULL on error. member_write_values writes parameters, and with `begins` those starting
+   values that an optimizer keeps; member_clear clears the rest of the optimizer, banks and
+   statistics, and overwrites `values` (parameters,). */
+float *member_starting_values(const struct member *member, const char *initial,
+                              struct error *error);
+int member_write_values(struct member *member, const float *values, bool begins,
+                        struct error *error);
+int member_clear(struct member *member, float *values, struct error *error);
 
 /* The next play begins the statistics over updates, with the current weights. */
 int member_begin_statistics(struct member *member, struct error *error);

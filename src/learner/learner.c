@@ -11,7 +11,6 @@
 #include "common/threads.h"
 #include "engine/engine_threads.h"
 #include "forecast/forecast.h"
-#include "learner_input.h"
 #include "learner_state.h"
 #include "model/parameters.h"
 #include "parts/part.h"
@@ -39,9 +38,9 @@ struct learner {
     size_t plan_measures, measures; /* room for measures, and used ones */
     size_t *step_scores;            /* (plan_steps,) scores by the x of each step */
     union value *values; /* (x_size,) x as parts rewrite it; NULL: parts write to the network's x */
-    union value *target; /* (target_size,) y of an example, if it is a message */
     double *nothing;     /* (target_size,) zeros */
     struct layer_statistics *long_measure; /* (layers,) of an example that spans plans */
+    struct gathered hidden;                /* h of an example that spans plans */
     bool measure;    /* measure the next example with steps, in place of a label */
     uint64_t played; /* examples learned when the current plan had been played */
 };
@@ -100,14 +99,13 @@ static bool open_plan(struct learner *learner, size_t most_steps) {
     learner->examples = calloc(steps, sizeof *learner->examples);
     learner->step_scores = calloc(steps, sizeof *learner->step_scores);
     learner->nothing = calloc(model->target_size, sizeof *learner->nothing);
-    learner->target = calloc(model->target_size, sizeof *learner->target);
     learner->long_measure = calloc(model->layer_count, sizeof *learner->long_measure);
     if (apart)
         learner->values = calloc(model->x_size, sizeof *learner->values);
     EACH(learner, part, plan_open)
     good &= part->kind->plan_open(part->self);
     return good && learner->examples && learner->step_scores && learner->nothing &&
-           learner->target && learner->long_measure && (!apart || learner->values);
+           learner->long_measure && (!apart || learner->values);
 }
 
 /* ---- Playing a plan, and delivering the results to examples ---- */
@@ -127,17 +125,8 @@ static void score(struct part_host *host, struct planned *example, struct scored
     example->baseline_sum += scored->baseline;
 }
 
-/* Adds a score of an output of a list: of those after the first only means are published. */
-static void add_to_output(struct part_host *host, size_t output, const struct scored *scored) {
-    struct output_sums *sums = &host->errors.outputs[output];
-    if (isfinite(scored->loss)) {
-        sums->scored++;
-        sums->loss += scored->loss;
-    }
-    targets_add(host, sums, scored);
-}
-
-/* Delivers scores of one x: of its horizons, nearest first, or of a label's targets. A head that is
+/* Delivers scores of one x: of its horizons, nearest first, or of a label's targets. Of a list's
+   outputs after the first only means are published. A head that is
    late has no loss while it has nothing to score against. */
 static void deliver_scores(struct learner *learner, struct planned *example, size_t count,
                            struct cursor *cursor) {
@@ -157,8 +146,10 @@ static void deliver_scores(struct learner *learner, struct planned *example, siz
         const struct model_head *head = &model->heads[scored.horizon];
         if (head->late && isnan(scored.loss))
             continue;
-        if (model->architecture.other_count)
-            add_to_output(&learner->host, head->output, &scored);
+        if (head->late && !head->scored)
+            example->atoms_written += scored.target->id;
+        if (model->architecture.other_count || head->late)
+            targets_add(&learner->host, &scored);
         if (head->output == 0)
             score(&learner->host, example, &scored);
     }
@@ -246,6 +237,8 @@ static void observe(struct learner *learner, const struct planned *example,
     learned->squared_error = example->squared_error;
     learned->observed = example->observed;
     learned->correct = example->correct;
+    learned->atoms_read = example->atoms_read;
+    learned->atoms_written = example->atoms_written;
     learned->updates = example->updates;
     learned->skipped = example->skipped;
     learned->gradient_norm = example->gradient_norm;
@@ -261,8 +254,12 @@ static void observe(struct learner *learner, const struct planned *example,
 /* Saves outputs or forecasts of an example that spans plans. */
 static int gather(struct learner *learner, struct planned *example, size_t first_step,
                   struct error *error) {
+    const struct learned *learned = &learner->host.learned;
     EACH(learner, part, gather)
-    if (part->kind->gather(part->self, example, first_step, error))
+    if (example->outputs && part->kind->gather(part->self, example, first_step, error))
+        return -1;
+    if (example->vectors && parts_gather(&learner->hidden, example, learned->hidden,
+                                         learned->width * sizeof(float), error))
         return -1;
     example->gathered_steps += example->planned_steps;
     return 0;
@@ -291,7 +288,17 @@ static int deliver(struct learner *learner, size_t row, struct cursor *cursor,
     add_updates(learner, example);
     cursor->steps += example->planned_steps;
     bool spans = example->steps && (!example->finished || example->gathered_steps);
-    if (example->outputs && spans && gather(learner, example, given.first_step, error))
+    size_t weights = input_weights(&host->model->architecture.input);
+    if (!example->outputs || !example->atoms_read || !weights)
+        given.learned->attention = NULL;
+    else if (example->planned_steps) /* a message is one step, and may be learned in another plan */
+        given.learned->attention = host->members[0].results.attention + given.first_step * weights;
+    given.learned->width = example->vectors ? host->members[0].model->chains[0].width : 0;
+    given.learned->hidden = !example->vectors ? NULL
+                                              : host->members[0].results.hidden +
+                                                    given.first_step * given.learned->width;
+    if ((example->outputs || example->vectors) && spans &&
+        gather(learner, example, given.first_step, error))
         return -1;
     if (!example->finished) {
         gather_measure(learner, example, cursor->measures);
@@ -305,6 +312,8 @@ static int deliver(struct learner *learner, size_t row, struct cursor *cursor,
                                                 : learner->long_measure;
     }
     cursor->measures += example->planned_measures;
+    if (example->vectors && example->gathered_steps)
+        given.learned->hidden = learner->hidden.rows;
     observe(learner, example, &given, example->measured ? measured : NULL);
     return 0;
 }
@@ -341,6 +350,13 @@ static size_t finished_examples(const struct learner *learner) {
     return count && !learner->examples[count - 1].finished ? count - 1 : count;
 }
 
+static bool wants_vectors(const struct learner *learner) {
+    bool wants = false;
+    for (size_t row = 0; row < learner->example_count; row++)
+        wants |= learner->examples[row].vectors;
+    return wants;
+}
+
 static bool wants_outputs(const struct learner *learner) {
     for (size_t row = 0; row < learner->example_count; row++)
         if (learner->examples[row].outputs)
@@ -358,6 +374,7 @@ static size_t gather_parts(struct learner *learner, struct engine_part *parts) {
     for (size_t m = 0; m < learner->host.member_count; m++) {
         struct member *member = &learner->host.members[m];
         member->plan.outputs = outputs;
+        member->plan.hidden = m == 0 && wants_vectors(learner);
         member->plan.rate = member->rates.rate;
         member->plan.clip = member->rates.clip;
         if (member->plan.count)
@@ -428,7 +445,8 @@ static int take_step(struct learner *learner, const struct example *example, siz
         .values = learner->values ? learner->values : input,
         .input = input,
     };
-    learner_fill_input(host, &step);
+    parts_fill_input(host, &step);
+    host->planned->atoms_read += example->atoms;
     size_t scores = host->planned->planned_scores;
     EACH(learner, part, score)
     part->kind->score(part->self, &step);
@@ -530,6 +548,7 @@ static void begin(struct learner *learner, const struct example *example) {
     planned->time = example->numbered ? example->time : 0;
     planned->steps = example->label ? 0 : example->steps;
     planned->outputs = host->want_outputs;
+    planned->vectors = host->want_vectors;
     learner->measure |= observer->measure && observer->measure(observer->context, host->taken);
     planned->measured = learner->measure && !example->label;
     learner->measure &= example->label;
@@ -563,7 +582,6 @@ int learner_take(struct learner *learner, const struct example *example, struct 
     EACH(learner, part, take)
     if (part->kind->take(part->self, &taken, error))
         return -1;
-    learner_fill_target(host->model, &taken, learner->target);
     bool full = !has_room(learner) || learner->example_count == host->plan_steps;
     if (full && learner_flush(learner, error))
         return -1;
@@ -643,8 +661,8 @@ static void release(struct learner *learner) {
     free(learner->step_scores);
     free(learner->values);
     free(learner->nothing);
-    free(learner->target);
     free(learner->long_measure);
+    free(learner->hidden.rows);
     threads_close(&learner->threads);
     free(learner);
 }
@@ -662,10 +680,6 @@ static void describe(struct member *member, uint64_t seed, const struct learning
     member->rates = (struct learner_rates){rate, clip, rate, clip};
 }
 
-static int no_memory(struct error *error) {
-    return error_set(error, EX_UNAVAILABLE, "out of memory for the learner");
-}
-
 /* Describes the members of the configuration, or its one network. */
 static int describe_members(struct learner *learner, const struct config *config,
                             struct error *error) {
@@ -673,7 +687,7 @@ static int describe_members(struct learner *learner, const struct config *config
     size_t count = config->members_given ? config->member_count : 1;
     host->members = calloc(count ? count : 1, sizeof *host->members);
     if (!host->members)
-        return no_memory(error);
+        return error_no_memory(error);
     host->member_count = count;
     host->members[0].model = host->model;
     host->members[0].ops = learner->ops;
@@ -684,7 +698,7 @@ static int describe_members(struct learner *learner, const struct config *config
         struct architecture architecture;
         member->model = member->own = calloc(1, sizeof *member->own);
         if (!member->own)
-            return no_memory(error);
+            return error_no_memory(error);
         member->ops = learner->ops;
         snprintf(member->name, sizeof member->name, "%s", listed->name);
         config_member_network(config, m, &architecture);
@@ -692,23 +706,6 @@ static int describe_members(struct learner *learner, const struct config *config
         describe(member, listed->seed, &listed->learning, config->statistics_plasticity);
     }
     return 0;
-}
-
-/* Starts the least squares of a member's solved output; its weights are written after it. */
-static int begin_solution(struct learner *learner, size_t m, struct error *error) {
-    struct member *member = &learner->host.members[m];
-    if (!member->model->solved)
-        return 0;
-    const struct least_squares ls = engine_solution(member->model);
-    double *block = calloc(least_squares_size(&ls), sizeof *block);
-    if (!block)
-        return error_set(error, EX_UNAVAILABLE,
-                         "out of memory for the readout: reduce the last layer's size, or use "
-                         "readout: gradient");
-    least_squares_begin(&ls, block);
-    int status = member_write(member, ENGINE_SOLUTION, 0, block, error);
-    free(block);
-    return status;
 }
 
 static int open_engines(struct learner *learner, const struct config *config, struct error *error) {
@@ -728,7 +725,7 @@ static int open_engines(struct learner *learner, const struct config *config, st
                                                .longest = &longest,
                                                .threads = learner->threads};
         if (learner->ops->open(&member->engine, member->model, &options, config->device, error) ||
-            begin_solution(learner, m, error))
+            member_begin_solution(member, error))
             return *member->name ? error_prefix(error, "member %s", member->name) : -1;
     }
     return 0;
@@ -774,14 +771,14 @@ static int open_all(struct learner *learner, const struct config *config, size_t
     snprintf(host->initial, sizeof host->initial, "%s", config->initial);
     host->errors.columns = calloc(model->target_size, sizeof *host->errors.columns);
     if (!host->errors.columns)
-        return no_memory(error);
+        return error_no_memory(error);
     if (describe_members(learner, config, error) ||
         streams_open(&host->streams, host->slots, error) ||
         (config->fleet.lease > 0 && changes_open(&learner->changes, host->slots, error)) ||
         open_parts(learner, error))
         return -1;
     if (!open_plan(learner, plan_steps))
-        return no_memory(error);
+        return error_no_memory(error);
     if (truths_keep(host, config->predictions != PREDICTIONS_NONE, error) ||
         open_engines(learner, config, error))
         return -1;
@@ -797,7 +794,7 @@ int learner_open_empty(struct learner **learner, const struct config *config,
     struct learner *opened = calloc(1, sizeof *opened);
     *learner = opened;
     if (!opened)
-        return no_memory(error);
+        return error_no_memory(error);
     opened->host.model = model;
     opened->host.observer = *observer;
     opened->ops = engine;
@@ -824,38 +821,10 @@ void learner_close(struct learner **learner) {
     *learner = NULL;
 }
 
-/* ---- Starting values ---- */
+/* ---- Starting, and starting again ---- */
 
-/* Returns the starting values of all parameters, to be freed; NULL on error. */
-static float *starting_values(const struct learner *learner, size_t m, struct error *error) {
-    const struct member *member = &learner->host.members[m];
-    const struct model *model = member->model;
-    const char *initial = learner->host.initial;
-    float *values = calloc(model->parameters, sizeof *values);
-    int status = 0;
-    if (!values)
-        return error_set(error, EX_UNAVAILABLE, "out of memory for %zu starting values",
-                         model->parameters),
-               NULL;
-    if (*initial)
-        status = parameters_load(model, member->name, initial, values, error);
-    for (size_t n = 0; !*initial && n < model->tensor_count && status == 0; n++)
-        status = model_initialize(model, &model->tensors[n], member->seed,
-                                  values + model->tensors[n].offset, error);
-    if (status == 0)
-        return values;
-    free(values);
-    return NULL;
-}
-
-static int write_block(struct member *member, enum engine_block block, const float *values,
-                       struct error *error) {
-    const struct model *model = member->model;
-    size_t count = block == ENGINE_PARAMETERS ? model->tensor_count : model->learned_count;
-    for (size_t n = 0; n < count; n++)
-        if (member_write(member, block, n, values + model->tensors[n].offset, error))
-            return -1;
-    return 0;
+static int start_member(struct member *member, const float *values, struct error *error) {
+    return member_begin_solution(member, error) || member_write_values(member, values, true, error);
 }
 
 static int fill(const struct learner *learner, size_t m, float *values, struct error *error) {
@@ -864,31 +833,6 @@ static int fill(const struct learner *learner, size_t m, float *values, struct e
         return -1;
     return 0;
 }
-
-static int write_values(struct learner *learner, size_t m, const float *values,
-                        struct error *error) {
-    struct member *member = &learner->host.members[m];
-    if (begin_solution(learner, m, error) || write_block(member, ENGINE_PARAMETERS, values, error))
-        return -1;
-    return member->start == SIZE_MAX
-               ? 0
-               : write_block(member, ENGINE_MOMENTS + (unsigned)member->start, values, error);
-}
-
-/* Clears the optimizer, except for starting values; overwrites `values` (parameters,). */
-static int write_zeros(struct member *member, float *values, struct error *error) {
-    const uint64_t updates = 0;
-    memset(values, 0, member->model->parameters * sizeof *values);
-    for (unsigned k = 0; k < member->moments; k++)
-        if (k != member->start && write_block(member, ENGINE_MOMENTS + k, values, error))
-            return -1;
-    return member_write(member, ENGINE_UPDATES, 0, &updates, error) ||
-                   member_empty_banks(member, error) || member_begin_statistics(member, error)
-               ? -1
-               : 0;
-}
-
-/* ---- Starting, and starting again ---- */
 
 static int prepare(const struct learner *learner, struct error *error) {
     EACH(learner, part, prepare)
@@ -907,9 +851,10 @@ int learner_start(struct learner *learner, struct error *error) {
     if (status == 0)
         reset_parts(learner);
     for (size_t m = 0; m < learner->host.member_count && status == 0; m++) {
-        float *values = starting_values(learner, m, error);
+        float *values =
+            member_starting_values(&learner->host.members[m], learner->host.initial, error);
         status = values && fill(learner, m, values, error) == 0
-                     ? write_values(learner, m, values, error)
+                     ? start_member(&learner->host.members[m], values, error)
                      : -1;
         free(values);
     }
@@ -927,8 +872,9 @@ static int begin_again(struct learner *learner, float *const *values, struct err
         return -1;
     reset_parts(learner);
     for (size_t m = 0; m < host->member_count; m++)
-        if (fill(learner, m, values[m], error) || write_values(learner, m, values[m], error) ||
-            write_zeros(&host->members[m], values[m], error))
+        if (fill(learner, m, values[m], error) ||
+            start_member(&host->members[m], values[m], error) ||
+            member_clear(&host->members[m], values[m], error))
             return -1;
     for (size_t m = 0; m < host->member_count || m == 0; m++)
         reset_rates(&host->members[m]);
@@ -942,7 +888,7 @@ int learner_reset(struct learner *learner, struct error *error) {
     size_t count = learner->host.member_count;
     int status = prepare(learner, error) ? 1 : 0;
     for (size_t m = 0; m < count && status == 0; m++) {
-        values[m] = starting_values(learner, m, error);
+        values[m] = member_starting_values(&learner->host.members[m], learner->host.initial, error);
         status = values[m] ? 0 : 1;
     }
     if (status == 0)
@@ -955,15 +901,17 @@ int learner_reset(struct learner *learner, struct error *error) {
 static int begin_member(struct learner *learner, size_t m, float *values, struct error *error) {
     struct member *member = &learner->host.members[m];
     if (fill(learner, m, values, error) || learner_flush(learner, error) ||
-        forget_member(learner, m, error) || write_values(learner, m, values, error) ||
-        write_zeros(member, values, error))
+        forget_member(learner, m, error) ||
+        start_member(&learner->host.members[m], values, error) ||
+        member_clear(member, values, error))
         return -1;
     reset_rates(member);
     return 0;
 }
 
 int learner_reset_member(struct learner *learner, size_t member, struct error *error) {
-    float *values = starting_values(learner, member, error);
+    float *values =
+        member_starting_values(&learner->host.members[member], learner->host.initial, error);
     int status = values ? begin_member(learner, member, values, error) : 1;
     free(values);
     return status;

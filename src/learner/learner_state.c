@@ -35,20 +35,11 @@ int learner_read_parameters(struct learner *learner, size_t member, size_t tenso
 
 int learner_write_parameters(struct learner *learner, size_t member, const float *values,
                              bool begins, struct error *error) {
-    const struct model *model = member_of(learner, member)->model;
-    size_t start = learner_start_moment(learner, member);
-    if (learner_flush(learner, error) ||
-        (begins && member_begin_statistics(member_of(learner, member), error)))
-        return -1;
-    begins &= start != SIZE_MAX;
-    for (size_t n = 0; n < model->tensor_count; n++) {
-        const float *at = values + model->tensors[n].offset;
-        if (learner_write(learner, member, ENGINE_PARAMETERS, n, at, error) ||
-            (begins && n < model->learned_count &&
-             learner_write(learner, member, ENGINE_MOMENTS + (unsigned)start, n, at, error)))
-            return -1;
-    }
-    return 0;
+    struct member *m = member_of(learner, member);
+    return learner_flush(learner, error) || (begins && member_begin_statistics(m, error)) ||
+                   member_write_values(m, values, begins, error)
+               ? -1
+               : 0;
 }
 
 /* ---- In flight ---- */
@@ -91,6 +82,10 @@ int learner_configure(struct learner *learner, size_t member, double rate, doubl
 
 void learner_want_outputs(struct learner *learner, bool wanted) {
     learner_host(learner)->want_outputs = wanted;
+}
+
+void learner_want_vectors(struct learner *learner, bool wanted) {
+    learner_host(learner)->want_vectors = wanted && learner_host(learner)->member_count;
 }
 
 /* ---- Reports ---- */
@@ -259,18 +254,16 @@ uint32_t learner_shared_slot(const struct learner *learner, size_t n) {
 
 /* ---- A stream from another daemon ---- */
 
-/* Starts the state of a stream, as with its first step. */
-static void begin(struct learner *learner, uint32_t slot) {
-    const struct part_host *host = learner_host(learner);
-    learner_begin_stream(learner, slot, false);
-    PARTS_EACH(host, part, adopt)
-    part->kind->adopt(part->self, slot, ADOPT_EXPECTED);
-}
-
 static void adopt(const struct learner *learner, uint32_t slot, enum part_adopt what) {
     const struct part_host *host = learner_host(learner);
     PARTS_EACH(host, part, adopt)
     part->kind->adopt(part->self, slot, what);
+}
+
+/* Starts the state of a stream, as with its first step. */
+static void begin(struct learner *learner, uint32_t slot) {
+    learner_begin_stream(learner, slot, false);
+    adopt(learner, slot, ADOPT_EXPECTED);
 }
 
 static void forget_slot(struct learner *learner, uint32_t slot) {
@@ -386,10 +379,9 @@ static size_t banks_size(const struct state_place *p) {
 static bool bank_fits(const struct output *output, size_t size, const uint32_t *bank) {
     const float *targets = (const float *)(const void *)(bank + BANK_HEAD);
     bool fits = bank[BANK_COUNT] <= output->ranking.negatives;
-    for (size_t n = BANK_HEAD; n < size && output_has_classes(output); n++)
-        fits &= bank[n] < output_classes(output);
-    for (size_t n = BANK_HEAD; n < size && !output_has_classes(output); n++)
-        fits &= isfinite(targets[n - BANK_HEAD]);
+    for (size_t n = BANK_HEAD; n < size; n++)
+        fits &= output_has_classes(output) ? bank[n] < output_classes(output)
+                                           : isfinite(targets[n - BANK_HEAD]) != 0;
     return fits;
 }
 
@@ -554,7 +546,8 @@ static bool input_fits(const struct model *model, const float *x) {
     bool fits = !input_is_message(input) || atoms_of(x) <= input->sequence.longest;
     if (!input_is_message(input))
         return atom_fits(model, x);
-    for (size_t n = 0; fits && n < atoms_of(x); n++)
+    size_t atoms = fits && atoms_of(x) ? atoms_of(x) : 1; /* the engine reads at least one */
+    for (size_t n = 0; fits && n < atoms; n++)
         fits = atom_fits(model, x + 1 + n * model->features_atom);
     return fits;
 }

@@ -15,6 +15,10 @@ size_t tensor_size(const struct tensor *tensor) {
     return tensor->columns ? tensor->rows * tensor->columns : tensor->rows;
 }
 
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
 static struct tensor *add(struct model *model, enum tensor_role role, size_t rows, size_t columns) {
     struct tensor *tensor = &model->tensors[model->tensor_count++];
     *tensor = (struct tensor){
@@ -39,11 +43,24 @@ static const struct layer *chain_layers(const struct model *model, const struct 
     return model->architecture.layers;
 }
 
-const struct layer *model_layer(const struct model *model, size_t n) {
+size_t model_chain_of_layer(const struct model *model, size_t n) {
     size_t k = model->chain_count - 1;
     while (k > 0 && n < model->chains[k].first)
         k--;
-    return chain_layers(model, &model->chains[k]) + (n - model->chains[k].first);
+    return k;
+}
+
+size_t model_chain_of_output(const struct model *model, size_t output) {
+    const struct chain *chains = model->chains;
+    size_t k = model->chain_count - 1;
+    while (k > 0 && (chains[k].kind < CHAIN_WRITER || chains[k].output != output))
+        k--;
+    return k;
+}
+
+const struct layer *model_layer(const struct model *model, size_t n) {
+    const struct chain *chain = &model->chains[model_chain_of_layer(model, n)];
+    return chain_layers(model, chain) + (n - chain->first);
 }
 
 /* "output", or in a list "outputs.NAME", and the rest of the name. */
@@ -120,23 +137,23 @@ static void add_sums(struct model *model, const struct chain *chain, size_t n, s
     }
 }
 
+/* Gains and biases of each place; those of columns' outputs are of all of it together. */
 static void add_norms(struct model *model, const struct chain *chain, size_t n) {
+    static const char *const names[] = {"gain", "bias"};
     const struct layer *layer = model_layer(model, n);
     const struct cell_kind *kind = cell_kind(layer->cell);
+    bool output = layer_normalizes_output(layer);
+    size_t places = output ? 1 : layer_normalizes_sums(layer) ? PLACES : 0;
     char name[sizeof "norm_ih.gain"];
-    if (layer_normalizes_output(layer)) { /* all of it together */
-        add_to_layer(model, chain, n, "norm.gain", TENSOR_GAIN_IH, kind->outputs, 0)->gates = 1;
-        add_to_layer(model, chain, n, "norm.bias", TENSOR_NORM_BIAS_IH, kind->outputs, 0)->gates =
-            1;
-    }
-    for (size_t place = 0; place < PLACES && layer_normalizes_sums(layer); place++) {
-        if (!kind->norms[place])
-            continue;
-        size_t gates = place == PLACE_INNER ? 1 : kind->gates;
-        snprintf(name, sizeof name, "%s.gain", kind->norms[place]);
-        add_to_layer(model, chain, n, name, TENSOR_GAIN_IH + place, gates, 0);
-        snprintf(name, sizeof name, "%s.bias", kind->norms[place]);
-        add_to_layer(model, chain, n, name, TENSOR_NORM_BIAS_IH + place, gates, 0);
+    for (size_t k = 0; k < 2 * places; k++) {
+        size_t place = k / 2, gates = place == PLACE_INNER ? 1 : kind->gates;
+        enum tensor_role role = (k % 2 ? TENSOR_NORM_BIAS_IH : TENSOR_GAIN_IH) + place;
+        const char *norm = output ? "norm" : kind->norms[place];
+        snprintf(name, sizeof name, "%s.%s", norm ? norm : "", names[k % 2]);
+        if (output)
+            add_to_layer(model, chain, n, name, role, kind->outputs, 0)->gates = 1;
+        else if (norm)
+            add_to_layer(model, chain, n, name, role, gates, 0);
     }
 }
 
@@ -159,23 +176,23 @@ static void add_layers(struct model *model, struct chain *chain) {
 }
 
 static void add_statistics(struct model *model, size_t n) {
+    static const char *const names[] = {"running_mean", "running_var"};
     const struct layer *layer = model_layer(model, n);
     const struct cell_kind *kind = cell_kind(layer->cell);
     const struct norm_kind *norm = norm_kind(layer->norm);
-    for (size_t place = 0; place < PLACES && norm->source == SOURCE_RUNNING; place++) {
-        static const char *const names[] = {"running_mean", "running_var"};
-        size_t units = (place == PLACE_INNER ? 1 : kind->gates) * layer->size;
-        for (size_t k = 0; k < 2 && kind->norms[place]; k++) {
-            enum tensor_role role = (k ? TENSOR_VAR_IH : TENSOR_MEAN_IH) + place;
-            struct tensor *tensor = norm->by_age ? add(model, role, layer->norm_steps, units)
-                                                 : add(model, role, units, 0);
-            tensor->layer = n;
-            snprintf(tensor->name, sizeof tensor->name, "layers.%zu.%s.%s", n, kind->norms[place],
-                     names[k]);
-        }
+    for (size_t k = 0; k < 2 * PLACES && norm->source == SOURCE_RUNNING; k++) {
+        size_t place = k / 2, units = (place == PLACE_INNER ? 1 : kind->gates) * layer->size;
+        enum tensor_role role = (k % 2 ? TENSOR_VAR_IH : TENSOR_MEAN_IH) + place;
+        if (!kind->norms[place])
+            continue;
+        struct tensor *tensor =
+            norm->by_age ? add(model, role, layer->norm_steps, units) : add(model, role, units, 0);
+        tensor->layer = n;
+        snprintf(tensor->name, sizeof tensor->name, "layers.%zu.%s.%s", n, kind->norms[place],
+                 names[k % 2]);
     }
-    if (norm->by_age && layer->norm_steps > model->ages)
-        model->ages = layer->norm_steps;
+    if (norm->by_age)
+        model->ages = larger(model->ages, layer->norm_steps);
 }
 
 /* ---- Outputs ---- */
@@ -256,25 +273,16 @@ static void add_tower(struct model *model, size_t k, struct chain *chain) {
                   chain->width);
 }
 
-/* The chain of a writer or tower; NULL: the output has none. */
-static struct chain *chain_of_output(struct model *model, size_t k) {
-    for (size_t n = 1; n < model->chain_count; n++)
-        if (model->chains[n].kind >= CHAIN_WRITER && model->chains[n].output == k)
-            return &model->chains[n];
-    return NULL;
-}
-
 static void add_output(struct model *model, size_t k) {
-    const struct output *output = model_output(model, k);
-    struct chain *chain = chain_of_output(model, k);
-    if (chain && chain->kind == CHAIN_WRITER)
+    bool listed = model->architecture.other_count;
+    struct chain *chain = &model->chains[model_chain_of_output(model, k)];
+    if (chain->kind == CHAIN_WRITER) {
         add_writer(model, k, chain);
-    else if (chain)
+        return;
+    }
+    if (chain->kind == CHAIN_TOWER)
         add_tower(model, k, chain);
-    if (!output_is_message(output))
-        add_linear(model, k,
-                   model->architecture.other_count ? model->heads[k].scored : model->outputs,
-                   model->chains[0].width);
+    add_linear(model, k, listed ? model->heads[k].scored : model->outputs, model->chains[0].width);
 }
 
 /* Heads follow each other in K. */
@@ -301,12 +309,9 @@ static void describe_heads(struct model *model) {
         model->outputs += head->scored;
         model->late |= head->late;
         /* a ranking's SCORE results in 2 numbers */
-        size_t scored = head->late && head->scored < 2 ? 2 : head->scored;
-        model->scored = scored > model->scored ? scored : model->scored;
-        model->target_size =
-            head->target_size > model->target_size ? head->target_size : model->target_size;
-        size_t open = open_steps(output);
-        model->open = open > model->open ? open : model->open;
+        model->scored = larger(model->scored, head->late ? larger(head->scored, 2) : head->scored);
+        model->target_size = larger(model->target_size, head->target_size);
+        model->open = larger(model->open, open_steps(output));
     }
 }
 
@@ -323,17 +328,18 @@ static size_t forecast_features(struct model *model) {
     return (OF_COLUMN + horizons * (1 + base)) * output->size + known + model->known;
 }
 
+static void add_embedding(struct model *model, const char *column, size_t size, size_t width) {
+    struct tensor *tensor = add(model, TENSOR_EMBEDDING, size, width);
+    snprintf(tensor->name, sizeof tensor->name, "embedding.%s%sweight", column, *column ? "." : "");
+}
+
 /* One symbol. These functions return the width of the encoded input. */
 static size_t add_symbol(struct model *model, const struct input *input) {
     model->features = 1;
     if (!input->embedding)
         return input->size;
-    struct tensor *embedding = add(model, TENSOR_EMBEDDING, input->size, input->embedding);
-    if (input->column_count)
-        snprintf(embedding->name, sizeof embedding->name, "embedding.%s.weight",
-                 input->columns[0].name);
-    else
-        strcpy(embedding->name, "embedding.weight");
+    add_embedding(model, input->column_count ? input->columns[0].name : "", input->size,
+                  input->embedding);
     return input->embedding;
 }
 
@@ -355,9 +361,7 @@ static void add_part(struct model *model, const struct column *column, size_t at
     }
     if (column->embedding) {
         part.tensor = model->tensor_count;
-        struct tensor *embedding = add(model, TENSOR_EMBEDDING, column->size, column->embedding);
-        snprintf(embedding->name, sizeof embedding->name, "embedding.%s%sweight", column->name,
-                 *column->name ? "." : "");
+        add_embedding(model, column->name, column->size, column->embedding);
         model->embeddings++;
     }
     model->parts[model->part_count++] = part;
@@ -409,19 +413,15 @@ static size_t add_input(struct model *model) {
 }
 
 size_t model_most_rows(const struct model *model) {
-    size_t most = EXAMPLE_STEPS_MAX, x = model->architecture.input.sequence.longest;
+    size_t x = model->architecture.input.sequence.longest;
     size_t y = model_output(model, model->sent)->sequence.longest;
-    most = x > most ? x : most;
-    return y > most ? y : most;
+    return larger(EXAMPLE_STEPS_MAX, larger(x, y));
 }
 
-static struct chain *describe_chain(struct model *model, enum chain_kind kind, size_t count,
-                                    size_t output) {
-    struct chain *chain = &model->chains[model->chain_count++];
-    *chain =
+static void describe_chain(struct model *model, enum chain_kind kind, size_t count, size_t output) {
+    model->chains[model->chain_count++] =
         (struct chain){.kind = kind, .output = output, .first = model->layer_count, .count = count};
     model->layer_count += count;
-    return chain;
 }
 
 static void describe_chains(struct model *model) {
@@ -438,24 +438,19 @@ static void describe_chains(struct model *model) {
     }
 }
 
-static void add_pool(struct model *model, size_t width) {
-    const struct sequence *sequence = &model->architecture.input.sequence;
-    const struct pool_kind *kind = pool_kind(sequence->pool);
-    for (size_t k = 0; k < POOL_TENSORS_MAX && kind->tensors[k].name; k++)
-        snprintf(
-            add(model, TENSOR_POOL + k, sequence->attention, kind->tensors[k].matrix ? width : 0)
-                ->name,
-            MODEL_TENSOR_NAME_SIZE, "input.pool.%s", kind->tensors[k].name);
-    model->encoded = kind->vectors * width;
-}
-
 /* The tensors of what reads a message, whose atoms have that width. */
 static void add_reader(struct model *model, size_t width) {
     const struct sequence *sequence = &model->architecture.input.sequence;
+    const struct pool_kind *kind = pool_kind(sequence->pool);
     struct chain *chain = &model->chains[1];
     chain->inputs = width;
     add_layers(model, chain);
-    add_pool(model, chain->width);
+    for (size_t k = 0; k < POOL_TENSORS_MAX && kind->tensors[k].name; k++) {
+        size_t columns = kind->tensors[k].matrix ? chain->width : 0;
+        struct tensor *tensor = add(model, TENSOR_POOL + k, sequence->attention, columns);
+        snprintf(tensor->name, sizeof tensor->name, "input.pool.%s", kind->tensors[k].name);
+    }
+    model->encoded = kind->vectors * chain->width;
     model->features = 1 + sequence->longest * model->features_atom;
 }
 
@@ -635,31 +630,11 @@ int model_initialize(const struct model *model, const struct tensor *tensor, uin
     const struct tensor *weight = model_find(model, TENSOR_WEIGHT_IH, tensor->layer);
     bool linear = kind->spatial || (kind->states == 0 && !normalized);
 
-    if (model->solved && tensor->role >= TENSOR_OUTPUT_WEIGHT &&
-        tensor->role <= TENSOR_OUTPUT_SKIP) {
-        fill(values, count, 0.0F);
-        return 0;
-    }
+    if (model->solved && tensor->role >= TENSOR_OUTPUT_WEIGHT && tensor->role <= TENSOR_OUTPUT_SKIP)
+        return fill(values, count, 0.0F), 0;
     switch (tensor->role) {
     case TENSOR_WEIGHT_HH:
         return initialize_recurrent(tensor, &random, values, error);
-    case TENSOR_POOL:
-    case TENSOR_POOL_1:
-    case TENSOR_POOL_2:
-    case TENSOR_POOL_3:
-        fill_uniform(values, count, tensor->columns ? tensor->columns : tensor->rows, &random);
-        break;
-    case TENSOR_EMBEDDING:
-    case TENSOR_WEIGHT_IH:
-    case TENSOR_START_WEIGHT:
-    case TENSOR_ATOM_EMBEDDING:
-    case TENSOR_CANDIDATE_ROWS:
-    case TENSOR_CANDIDATE_WEIGHT:
-    case TENSOR_WRITER_WEIGHT:
-    case TENSOR_OUTPUT_WEIGHT:
-    case TENSOR_OUTPUT_SKIP:
-        fill_uniform(values, count, tensor->columns, &random);
-        break;
     case TENSOR_BIAS_IH:
         fill_uniform(values, count, linear ? weight->columns : layer->size, &random);
         if (!normalized)
@@ -676,10 +651,8 @@ int model_initialize(const struct model *model, const struct tensor *tensor, uin
         fill_uniform(values, count, layer->size, &random);
         break;
     case TENSOR_OUTPUT_BIAS:
-        fill_uniform(values, count, model->chains[0].width, &random);
-        break;
     case TENSOR_START_BIAS:
-    case TENSOR_WRITER_BIAS:
+    case TENSOR_WRITER_BIAS: /* of the weight before it */
         fill_uniform(values, count, model_find(model, tensor->role - 1, tensor->layer)->columns,
                      &random);
         break;
@@ -696,17 +669,13 @@ int model_initialize(const struct model *model, const struct tensor *tensor, uin
     case TENSOR_CANDIDATE_BIAS:
     case TENSOR_NORM_BIAS_HH:
     case TENSOR_NORM_BIAS_INNER:
-    case TENSOR_MEAN_IH:
-    case TENSOR_MEAN_HH:
-    case TENSOR_MEAN_INNER:
-    case TENSOR_ROLES:
         fill(values, count, 0.0F);
         break;
-    case TENSOR_VAR_IH:
-    case TENSOR_VAR_HH:
-    case TENSOR_VAR_INNER:
-        fill(values, count, 1.0F);
-        break;
+    default:
+        if (tensor->role >= TENSOR_MEAN_IH)
+            fill(values, count, tensor->role >= TENSOR_VAR_IH ? 1.0F : 0.0F);
+        else
+            fill_uniform(values, count, tensor->columns ? tensor->columns : tensor->rows, &random);
     }
     return 0;
 }

@@ -28,7 +28,9 @@ enum {
     MODEL_LAYERS_ALL = MODEL_LAYERS_MAX + (1 + OUTPUTS_MAX) * SEQUENCE_LAYERS_MAX,
     /* parts of an input: one per column, and one for the time */
     MODEL_PARTS_MAX = COLUMNS_MAX + 1,
-    MODEL_TENSORS_MAX = COLUMNS_MAX + 2 + (11 + 2 * PLACES) * MODEL_LAYERS_MAX + 3,
+    /* of a pool 4, and of an output up to 6; running statistics only of the model's layers */
+    MODEL_TENSORS_MAX = COLUMNS_MAX + 2 + 2 * PLACES * MODEL_LAYERS_MAX + 11 * MODEL_LAYERS_ALL +
+                        4 + 6 * OUTPUTS_MAX,
     MODEL_TENSOR_NAME_SIZE = 96,
     TENSOR_DIMENSIONS_MAX = 3,
 };
@@ -315,6 +317,11 @@ static inline bool layer_normalizes_output(const struct layer *layer) {
     return norm_kind(layer->norm)->source != SOURCE_NOTHING && layer_is_columns(layer);
 }
 
+/* The number of the chain that has layer n of all; and of the one that writes or ranks an output; 0
+   without one. */
+size_t model_chain_of_layer(const struct model *model, size_t n);
+size_t model_chain_of_output(const struct model *model, size_t output);
+
 /* Layer n of all chains; and an output. */
 const struct layer *model_layer(const struct model *model, size_t n);
 static inline const struct output *architecture_output(const struct architecture *a, size_t k) {
@@ -328,11 +335,29 @@ static inline const struct output *model_output(const struct model *model, size_
 static inline bool input_is_message(const struct input *input) {
     return input->sequence.layer_count > 0;
 }
+/* Numbers in the weights that the pool gives atoms; 0: it has none. */
+static inline size_t input_weights(const struct input *input) {
+    return input->sequence.attention ? input->sequence.longest : 0;
+}
 static inline bool output_is_message(const struct output *output) {
     return output->sequence.layer_count > 0;
 }
 static inline bool output_ranks(const struct output *output) {
     return output->ranking.negatives > 0;
+}
+
+/* Measures of its scores besides the loss; a message has only those of the loss itself. And its
+   baseline: messages of numbers and the hinge loss have none. */
+static inline unsigned output_metrics(const struct output *output) {
+    unsigned metrics = loss_kind(output->loss)->metrics;
+    return output_is_message(output) ? metrics & METRIC_BITS : metrics;
+}
+static inline enum loss_baseline output_baseline(const struct output *output) {
+    enum loss_baseline baseline = loss_kind(output->loss)->baseline;
+    if (output_is_message(output))
+        return baseline == BASELINE_CLASSES ? BASELINE_MESSAGE : BASELINE_NONE;
+    bool none = output_ranks(output) && output->ranking.objective == RANKING_HINGE;
+    return none ? BASELINE_NONE : baseline;
 }
 
 /* Whether its targets, or their atoms, are symbols or classes; and the number of these. */
@@ -390,13 +415,6 @@ static inline bool model_has_target(const struct model *model, enum target targe
             return true;
     return false;
 }
-static inline bool model_waits_for_x(const struct model *model) {
-    return model_has_target(model, TARGET_NEXT);
-}
-static inline bool model_waits_for_labels(const struct model *model) {
-    return model_has_target(model, TARGET_LATER);
-}
-
 /* Whether the scale of an only output, or of x, is that of the head's targets. */
 static inline bool model_scales(const struct model *model, size_t head) {
     const struct output *output = model_output(model, model->heads[head].output);
@@ -418,9 +436,6 @@ static inline bool targets_are_inputs(const struct model *model) {
 }
 static inline bool targets_are_labels(const struct model *model) {
     return output_is_later(&model->architecture.output);
-}
-static inline bool targets_are_given(const struct model *model) {
-    return model->architecture.output.target == TARGET_GIVEN;
 }
 static inline bool input_has_experts(const struct input *input) {
     return input->scale == SCALE_FORECAST;

@@ -15,13 +15,15 @@ struct baseline {
     enum loss_baseline kind;
     bool next;
     size_t classes;       /* active classes: the last, and the first classes - 1 */
+    size_t ends;          /* MESSAGE: 1, the end, a class after all others */
     size_t numbers, size; /* doubles of a state */
     double *states;       /* (slots, size) */
 };
 
 /* Arrays of a state, one number each. VALUE and NORMAL: the last value, NAN before the first, and
    its scaled form; or the mean and its count. NORMAL also: the sum of squared errors and their
-   count. RATES: sum and count. CLASSES: the count of each class, then of all. */
+   count. RATES: sum and count. CLASSES, MESSAGE: the count of each class, then of
+   all. */
 enum { VALUE, SCALED, COUNT = SCALED, SQUARES, ERRORS };
 enum { SUM, SUM_COUNT };
 
@@ -32,8 +34,10 @@ static size_t state_size(enum loss_baseline kind, size_t numbers) {
         [BASELINE_NORMAL] = ERRORS + 1,
         [BASELINE_RATES] = SUM_COUNT + 1,
         [BASELINE_CLASSES] = 1,
+        [BASELINE_MESSAGE] = 1,
+        [BASELINE_CHANCE] = 0,
     };
-    return arrays[kind] * numbers + (kind == BASELINE_CLASSES);
+    return arrays[kind] * numbers + (kind == BASELINE_CLASSES || kind == BASELINE_MESSAGE);
 }
 
 int baseline_open(struct baseline **baseline, enum loss_baseline kind, bool next, size_t numbers,
@@ -42,8 +46,10 @@ int baseline_open(struct baseline **baseline, enum loss_baseline kind, bool next
     if (opened) {
         opened->kind = kind;
         opened->next = next;
-        opened->numbers = opened->classes = numbers;
-        opened->size = state_size(kind, numbers);
+        opened->ends = kind == BASELINE_MESSAGE;
+        opened->classes = numbers;
+        opened->numbers = numbers + opened->ends;
+        opened->size = state_size(kind, opened->numbers);
         opened->states = calloc(slots, opened->size * sizeof *opened->states);
     }
     if (opened && opened->states)
@@ -137,9 +143,9 @@ static double rate_of(double sum, double count) {
 
 /* Returns the relative frequency of a class among a state's targets. */
 static double share_of(const struct baseline *b, const double *state, size_t id) {
-    if (id + 1 >= b->classes && id + 1 < b->numbers)
+    if (id + 1 >= b->classes && id + 1 + b->ends < b->numbers)
         return 0;
-    return (state[id] + 1) / (state[b->numbers] + (double)b->classes);
+    return (state[id] + 1) / (state[b->numbers] + (double)(b->classes + b->ends));
 }
 
 void baseline_set_classes(struct baseline *b, size_t known) {
@@ -166,6 +172,14 @@ static double score_class(const struct baseline *b, double *state, uint32_t id) 
     state[id]++;
     state[b->numbers]++;
     return loss;
+}
+
+/* Mean over the atoms and the end. */
+static double score_message(const struct baseline *b, double *state, const union value *y) {
+    double loss = score_class(b, state, (uint32_t)b->numbers - 1);
+    for (size_t n = 1; n <= y->id; n++)
+        loss += score_class(b, state, y[n].id);
+    return loss / (double)(y->id + 1);
 }
 
 /* Mean over observed numbers of -y log r - (1 - y) log(1 - r). */
@@ -226,7 +240,10 @@ double baseline_score(struct baseline *b, uint32_t slot, const union value *y, c
         return score_class(b, baseline_state(b, slot), y->id);
     case BASELINE_RATES:
         return score_rates(b, slot, y);
+    case BASELINE_MESSAGE:
+        return score_message(b, baseline_state(b, slot), y);
     case BASELINE_NONE:
+    case BASELINE_CHANCE:
         break;
     }
     return NAN;

@@ -20,8 +20,8 @@ struct error;
 #define BASELINE_VARIANCE_FIRST 1.0
 #define BASELINE_VARIANCE_LEAST 1e-6
 
-/* `size` counts numbers of a target, or classes. `next`: the target is the next x, and the last one
-   is known. */
+/* `size` counts numbers of a target, or classes without the end of a message. `next`: the target is
+   the next x, and the last one is known. */
 int baseline_open(struct baseline **baseline, enum loss_baseline kind, bool next, size_t size,
                   size_t slots, struct error *error);
 void baseline_close(struct baseline **baseline);
@@ -30,8 +30,8 @@ void baseline_close(struct baseline **baseline);
 void baseline_begin(struct baseline *baseline, uint32_t slot);
 void baseline_lost(struct baseline *baseline, uint32_t slot);
 
-/* CLASSES: only the first `known` classes and the last one are in use. baseline_forget_class: an id
-   becomes another class, which the slot's stream has never had. */
+/* CLASSES, MESSAGE: only the first `known` classes and the last one are in use.
+   baseline_forget_class: an id becomes another class, which the slot's stream has never had. */
 void baseline_set_classes(struct baseline *baseline, size_t known);
 void baseline_forget_class(struct baseline *baseline, uint32_t slot, size_t id);
 
@@ -55,9 +55,9 @@ double baseline_deviation(const struct baseline *baseline, uint32_t slot, size_t
 /* CLASSES, RATES: returns probabilities (size,). */
 void baseline_probabilities(const struct baseline *baseline, uint32_t slot, double *numbers);
 
-/* Scores a target y (size,) and its forecast p (size,), which only VALUE and NORMAL use, in the
-   network's unit. Returns the mean loss over observed numbers; NAN if p is NAN at one of them. Then
-   adds the target to errors, classes and rates. */
+/* Scores a target y (size,), or a message (model.h), and its forecast p (size,), which only VALUE
+   and NORMAL use, in the network's unit. Returns the mean loss over observed numbers; NAN if p is
+   NAN at one of them. Then adds the target to errors, classes and rates. */
 double baseline_score(struct baseline *baseline, uint32_t slot, const union value *y,
                       const double *p);
 

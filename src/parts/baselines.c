@@ -29,8 +29,8 @@ struct baselines {
 /* ---- Memory ---- */
 
 static bool baselines_wanted(const struct part_host *host) {
-    return !inputs_have_experts(host->model) && !host->model->heads[0].late &&
-           loss_kind(host->model->architecture.output.loss)->baseline != BASELINE_NONE;
+    enum loss_baseline kind = output_baseline(&host->model->architecture.output);
+    return !inputs_have_experts(host->model) && kind != BASELINE_NONE && kind != BASELINE_CHANCE;
 }
 
 static int baselines_open(void **self, struct part_host *host, struct error *error) {
@@ -41,13 +41,14 @@ static int baselines_open(void **self, struct part_host *host, struct error *err
     if (!b)
         return error_no_memory(error);
     b->host = host;
-    b->kind = loss->baseline;
+    b->kind = output_baseline(output);
     b->next = targets_are_inputs(model);
     b->horizons = model_ahead(model);
-    b->size = model->heads[0].target_size;
-    b->prediction_size = model->heads[0].scored;
-    if (baseline_open(&b->baseline, loss->baseline, b->next,
-                      loss->class_id ? output->size : b->size, host->slots * b->horizons, error))
+    bool message = b->kind == BASELINE_MESSAGE; /* without predictions and errors of numbers */
+    b->size = message ? 1 : model->heads[0].target_size;
+    b->prediction_size = message ? 1 : model->heads[0].scored;
+    if (baseline_open(&b->baseline, b->kind, b->next, loss->class_id ? output->size : b->size,
+                      host->slots * b->horizons, error))
         return -1;
     if (host->known_classes != SIZE_MAX && loss->class_id)
         baseline_set_classes(b->baseline, host->known_classes);
@@ -85,17 +86,20 @@ static void baselines_begin(void *self, uint32_t slot, enum part_begin when) {
         baseline_begin(b->baseline, state_at(b, slot, h));
 }
 
+static bool has_classes(const struct baselines *b) {
+    return b->kind == BASELINE_CLASSES || b->kind == BASELINE_MESSAGE;
+}
+
 void baselines_set_classes(const struct part_host *host, size_t known) {
     struct baselines *b = part_find(host, &baselines_part);
-    if (b && b->kind == BASELINE_CLASSES)
+    if (b && has_classes(b))
         baseline_set_classes(b->baseline, known);
 }
 
 void baselines_forget_class(const struct part_host *host, uint32_t id) {
     struct baselines *b = part_find(host, &baselines_part);
     uint32_t slot = streams_oldest(host->streams);
-    for (; b && b->kind == BASELINE_CLASSES && slot != STREAMS_NONE;
-         slot = streams_newer(host->streams, slot))
+    for (; b && has_classes(b) && slot != STREAMS_NONE; slot = streams_newer(host->streams, slot))
         for (size_t h = 0; h < b->horizons; h++)
             baseline_forget_class(b->baseline, state_at(b, slot, h), id);
 }
@@ -186,7 +190,7 @@ static void baselines_target(void *self, const struct target_arrival *target) {
         for (size_t k = 0; k < b->size; k++)
             errors[k] = forecast.original[k] - (double)unaligned_float(target->original, k);
     }
-    if (b->host->want_outputs)
+    if (b->host->want_outputs && b->kind != BASELINE_MESSAGE)
         predict(b, state, score, target->scale, &forecast);
     b->losses[score] = baseline_score(b->baseline, state, target->value, forecast.scaled);
     if (has_numbers(b) && !b->next)

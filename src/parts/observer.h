@@ -55,11 +55,12 @@ struct distribution_error {
     uint64_t observed;
 };
 
-/* Sums over the scores of an output of a list: those with a finite loss, and as in struct
-   learned. */
+/* Sums over the scores of an output of a list, or of a late one: those with a finite loss, and as
+   in struct learned. Of a ranking also of ranks and numbers of candidates, and the counts of ranks
+   up to 1 and 10. */
 struct output_sums {
-    uint64_t scored, observed, correct;
-    double loss, squared_error;
+    uint64_t scored, observed, correct, recall_1, recall_10;
+    double loss, squared_error, rank, among;
 };
 
 struct learner_errors {
@@ -67,7 +68,7 @@ struct learner_errors {
     struct column_error *columns; /* (target_size,) squared, gaussian; otherwise 0 */
     struct expert_loss *experts;  /* (learner_forecasts,) */
     struct distribution_error distribution;
-    struct output_sums outputs[OUTPUTS_MAX]; /* 0 without a list */
+    struct output_sums outputs[OUTPUTS_MAX]; /* 0 of an only output that is not late */
 };
 
 /* The results of one example. Pointers are valid until the observer returns. */
@@ -94,12 +95,13 @@ struct learned {
     /* softmax: steps whose most probable class (the first of equals) was the target; bernoulli:
        numbers on the target's side of 1/2. */
     size_t correct;
-    size_t updates;       /* applied while it was learned */
-    size_t skipped;       /* not applied: loss or gradient not finite */
-    double gradient_norm; /* the last of these updates'; 0 without one */
-    double update_ratio;  /* the last of these updates'; 0 without one */
-    size_t output_steps;  /* T below; 0 for a label */
-    size_t streams;       /* streams in memory after the update */
+    size_t atoms_read, atoms_written; /* atoms of its messages, and of scored targets */
+    size_t updates;                   /* applied while it was learned */
+    size_t skipped;                   /* not applied: loss or gradient not finite */
+    double gradient_norm;             /* the last of these updates'; 0 without one */
+    double update_ratio;              /* the last of these updates'; 0 without one */
+    size_t output_steps;              /* T below; 0 for a label */
+    size_t streams;                   /* streams in memory after the update */
     /* (members,) of (layers,); NULL: not requested. */
     const struct layer_statistics *const *measured;
     /* From here on each part sets its fields; they are 0 without it. (I,) mean and deviation of the
@@ -115,6 +117,9 @@ struct learned {
     /* (T, K) network outputs at its steps, with the base added to relative targets; NULL: not
        requested. */
     const float *outputs;
+    const float *hidden; /* (T, width) h of the first network; NULL: not requested */
+    size_t width;
+    const float *attention; /* (atoms_read,) weights of its atoms; NULL: not requested */
     /* preset: symbols: a row for each of its steps: the class that came and its probability, and
        the guess_count most probable classes before it, after it, and with `all` those of experts
        and networks. Fewer end with a probability of 0. NULL: not requested. */

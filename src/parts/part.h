@@ -4,16 +4,18 @@
    which can be switched in flight.
 
    Planning, for each example:
-     take      first: it may rewrite the example. Then a y that is a message becomes a row of
-               targets (model.h)
+     take      first: it may rewrite the example
      example   its stream and its row of the plan are known
      input     for each step, or atom of its message: rewrites x for the networks. Statistics,
-   experts, anomalies, baselines and errors use the original x; `take` may change that. With scale:
-   forecast, experts compute the networks' x from it score     for each step, before it: targets of
-   earlier steps that its x contains stepped   for each step, after it settled   the same, when the
-   rest of the step is planned. The plan may be played label     an example that is a label, in
-   place of the steps end       a sequence ends taken     the example is planned and `target` for
-   each target of the one network; of a list of outputs, of the first one.
+               experts, anomalies, baselines and errors use the original x; `take` may change that.
+               With scale: forecast, experts compute the networks' x from it
+     score     for each step, before it: targets of earlier steps that its x contains
+     stepped   for each step, after it
+     settled   the same, when the rest of the step is planned. The plan may be played
+     label     an example that is a label, in place of the steps
+     end       a sequence ends
+     taken     the example is planned
+   and `target` for each target of the one network; of a list of outputs, of the first one.
 
    After the plan has been played, for each example:
      resumed   it begins, or continues from the previous plan
@@ -54,15 +56,15 @@ enum part_figure {
 struct planned {
     char key[WIRE_KEY_MAX], forgotten[WIRE_KEY_MAX];
     size_t key_size, forgotten_size;
-    bool forgets;  /* `forgotten` was forgotten to make room for its stream */
-    bool outputs;  /* its outputs are wanted */
-    bool measured; /* it has a MEASURE */
-    bool finished; /* completely planned */
-    bool begun;    /* some of its results have been delivered */
-    bool begins;   /* its stream begins with it */
-    bool ends;     /* its stream is forgotten after it */
-    bool learn;    /* the field of struct example */
-    uint32_t slot; /* its stream's; STREAMS_NONE: a label without a stream */
+    bool forgets;          /* `forgotten` was forgotten to make room for its stream */
+    bool outputs, vectors; /* its outputs, or h, are wanted */
+    bool measured;         /* it has a MEASURE */
+    bool finished;         /* completely planned */
+    bool begun;            /* some of its results have been delivered */
+    bool begins;           /* its stream begins with it */
+    bool ends;             /* its stream is forgotten after it */
+    bool learn;            /* the field of struct example */
+    uint32_t slot;         /* its stream's; STREAMS_NONE: a label without a stream */
     uint64_t received;
     double time;                          /* time in its header, 0 = unknown */
     size_t steps;                         /* steps of the whole example */
@@ -73,7 +75,8 @@ struct planned {
     size_t gathered_steps;           /* played in earlier plans */
     size_t given_steps;              /* steps whose predictions are kept (truth.h) */
     size_t first_pair, first_bounds; /* its first pair and bounds (truth.h) */
-    size_t scored, observed, correct, updates, skipped; /* the fields of struct learned */
+    /* the fields of struct learned */
+    size_t scored, observed, correct, updates, skipped, atoms_read, atoms_written;
     double loss_sum, baseline_sum, squared_error, gradient_norm, update_ratio;
     /* (members,): at the end, since most configurations have few */
     size_t planned_updates[CONFIG_MEMBERS_MAX];
@@ -219,7 +222,7 @@ struct part_host {
     size_t steps;            /* planned */
     struct planned *planned; /* the example in planning */
     size_t row;              /* its number in the plan */
-    bool want_outputs;
+    bool want_outputs, want_vectors;
     char initial[CONFIG_PATH_SIZE]; /* model.initial; "" = none */
 
     uint64_t taken; /* examples taken since the start of learning */
@@ -270,6 +273,10 @@ static inline const char *part_member_name(const struct part_host *host, size_t 
 /* Collects the functions that parts do not skip, and clears `learned`. Call it again when a part
    skips other functions than before, while the plan is empty. */
 void parts_collect(struct part_host *host);
+
+/* Fills step->input (features,) from its x, and sets the targets in x. step->values: a buffer
+   (x_size,), or step->input. */
+void parts_fill_input(struct part_host *host, struct step *step);
 
 /* Passes a target to all parts. */
 static inline void part_target(struct part_host *host, const struct target_arrival *target) {

@@ -43,6 +43,8 @@ struct targets {
     const struct loss_kind *loss;
     struct scaler *scaler; /* the targets' scaler; NULL: not scaled */
     bool relative;
+    bool scaled[AHEAD_MAX]; /* (heads,) */
+    bool at_once;           /* targets of some output are known with the step's x */
     /* Whether targets of some output are in x, and the stream's later x is waited for; whether
        labels are; and the head whose target is sent, if one is. */
     bool in_x, next, labels;
@@ -68,7 +70,7 @@ struct targets {
        not scaled. */
     double *score_scales;
     float *step_bases; /* (plan_steps, size) of each step with relative targets; or NULL */
-    double *errors;    /* (size,) of the newest score, if targets are numbers */
+    double *errors;    /* (row,) of the newest score, if targets are numbers */
     bool ranks;        /* counts correct classes; with preset: symbols that part does it */
     struct gathered gathered;
 };
@@ -83,10 +85,6 @@ static const double *scale_row(const struct targets *targets, size_t row, bool d
 
 static const struct output *output_of(const struct targets *t, size_t head) {
     return model_output(t->model, t->model->heads[head].output);
-}
-
-static bool is_scaled(const struct targets *t, size_t head) {
-    return t->scaler && model_scales(t->model, head);
 }
 
 static size_t numbers_of(const struct targets *t, size_t head) {
@@ -118,8 +116,8 @@ static int targets_open(void **self, struct part_host *host, struct error *error
     t->output = &model->architecture.output;
     t->loss = loss_kind(t->output->loss);
     t->in_x = model_has_output(model, true);
-    t->next = model_waits_for_x(model);
-    t->labels = model_waits_for_labels(model);
+    t->next = model_has_target(model, TARGET_NEXT);
+    t->labels = model_has_target(model, TARGET_LATER);
     t->sent = model_output_with(model, false);
     t->ranks = t->loss->class_id && host->config->preset != PRESET_SYMBOLS;
     t->scaler = !t->in_x                                       ? scaling_target_scaler(host)
@@ -128,15 +126,18 @@ static int targets_open(void **self, struct part_host *host, struct error *error
     t->relative = t->output->relative == RELATIVE_TRUE;
     size_t scaled = t->in_x ? model_output_with(model, true) : 0;
     t->size = model->heads[scaled].target_size;
+    for (size_t h = 0; h < model->horizons; h++)
+        t->scaled[h] = t->scaler && model_scales(model, h);
     t->row = model->target_size;
     t->sent_size = model->y_size;
     t->places = model_places(model, host->window);
     size_t rows = host->slots * t->places;
     bool lasts = t->relative && !t->in_x, before = model_has_target(model, TARGET_PREVIOUS);
+    t->at_once = before || model_has_target(model, TARGET_SAME);
     bool bases =
         t->relative || (targets_are_inputs(model) && !t->loss->class_id && model->open > 1);
     t->opens = calloc(rows, sizeof *t->opens);
-    t->errors = calloc(t->size, sizeof *t->errors);
+    t->errors = calloc(t->row, sizeof *t->errors);
     if (t->scaler)
         t->scales = calloc(rows, 2 * t->size * sizeof *t->scales);
     if (bases)
@@ -193,6 +194,10 @@ static float *base_of(const struct targets *t, uint32_t slot, size_t place) {
     return t->bases ? t->bases + (slot * t->places + place) * t->size : NULL;
 }
 
+static union value *before_of(const struct targets *t, uint32_t slot) {
+    return t->before ? t->before + slot * t->row : NULL;
+}
+
 static struct open_step *open_of(const struct targets *t, uint32_t slot, size_t place) {
     return t->opens + slot * t->places + place;
 }
@@ -208,7 +213,7 @@ static void targets_begin(void *self, uint32_t slot, enum part_begin when) {
     int none = input_is_message(&t->model->architecture.input) ? 0 : UINT8_MAX;
     (void)when;
     if (t->before)
-        memset(t->before + slot * t->row, none, t->row * sizeof *t->before);
+        memset(before_of(t, slot), none, t->row * sizeof *t->before);
     for (size_t k = 0; last && k < t->size; k++)
         last[k] = NAN;
 }
@@ -298,13 +303,12 @@ static int close_known(const struct targets *t, uint32_t slot, struct error *err
    of its numbers. */
 static bool is_observed(const struct targets *t, size_t head, const union value *target) {
     const struct output *output = output_of(t, head);
-    size_t size = numbers_of(t, head), together = loss_kind(output->loss)->together;
+    size_t size = numbers_of(t, head);
     if (output_is_message(output))
         return target->id > 0;
-    if (output_ranks(output))
-        together = size;
     if (output_has_classes(output))
         return target->id != WIRE_NO_CLASS;
+    size_t together = output_ranks(output) ? size : loss_kind(output->loss)->together;
     for (size_t k = together; k < size; k++)
         if (!isnan(target[k].real))
             return true;
@@ -340,7 +344,7 @@ static void score(struct targets *t, uint32_t slot, size_t age, size_t horizon, 
                   bool learn) {
     struct open_step *open = step_of_age(t, slot, age);
     size_t place = place_of(t, slot, age);
-    bool first = t->model->heads[horizon].output == 0, scaled = is_scaled(t, horizon);
+    bool first = t->model->heads[horizon].output == 0, scaled = t->scaled[horizon];
     const struct target_arrival come = {
         .slot = slot,
         .age = age,
@@ -384,12 +388,11 @@ static void fill(const struct targets *t, size_t head, const void *seen, const v
                  union value *target) {
     const struct output *output = output_of(t, head);
     size_t size = numbers_of(t, head);
+    bool held = seen != original && !output_is_message(output) && !output_has_classes(output);
     memcpy(target, seen, size * sizeof *target);
-    for (size_t k = 0; !output_is_message(output) && !output_has_classes(output) && k < size; k++) {
-        float value = unaligned_float(original, k);
-        if (isnan(value))
-            target[k].real = value;
-    }
+    for (size_t k = 0; held && k < size; k++)
+        if (isnan(unaligned_float(original, k)))
+            target[k].real = unaligned_float(original, k);
 }
 
 static const void *seen_of(const struct targets *t, const struct step *step) {
@@ -398,13 +401,13 @@ static const void *seen_of(const struct targets *t, const struct step *step) {
 
 /* The stream's x before, scaled as this step's predictions. */
 static void score_previous(struct targets *t, size_t head, const struct step *step) {
-    const union value *before = t->before + step->slot * t->row;
+    const union value *before = before_of(t, step->slot);
     const struct output *output = model_output(t->model, model_output_with(t->model, true));
     const double *means = scale_row(t, t->host->row, false);
     const double *deviations = scale_row(t, t->host->row, true);
     union value *target = next_target(t);
-    fill(t, head, before, before, target);
-    for (size_t k = 0; is_scaled(t, head) && k < t->size; k++)
+    memcpy(target, before, numbers_of(t, head) * sizeof *target);
+    for (size_t k = 0; t->scaled[head] && k < t->size; k++)
         if (!isnan(target[k].real))
             target[k].real = scaler_scale_with(t->scaler, output_column(output, k), means[k],
                                                deviations[k], target[k].real);
@@ -415,7 +418,7 @@ static void score_previous(struct targets *t, size_t head, const struct step *st
 static void targets_stepped(void *self, const struct step *step) {
     struct targets *t = self;
     keep_step(t, step);
-    for (size_t h = 0; h < t->model->horizons; h++) {
+    for (size_t h = 0; t->at_once && h < t->model->horizons; h++) {
         if (output_of(t, h)->target == TARGET_PREVIOUS)
             score_previous(t, h, step);
         if (output_of(t, h)->target != TARGET_SAME)
@@ -426,7 +429,7 @@ static void targets_stepped(void *self, const struct step *step) {
     if (!t->before)
         return;
     bool message = input_is_message(&t->model->architecture.input);
-    memcpy(t->before + step->slot * t->row, message ? (const void *)step->input : step->original,
+    memcpy(before_of(t, step->slot), message ? (const void *)step->input : step->original,
            kept_of_x(t) * sizeof *t->before);
 }
 
@@ -455,16 +458,29 @@ static void targets_score(void *self, struct step *step) {
 
 /* ---- Given and later targets ---- */
 
-/* Scores a step with a sent y, and keeps the observed numbers. A message y is to be filled in
-   here. */
-static void score_sent(struct targets *t, uint32_t slot, size_t age, const void *y, bool learn) {
+/* A sent message as a row of targets (model.h). */
+static void fill_message(const struct targets *t, const struct example *example,
+                         union value *target) {
+    size_t numbers = example->target_atoms * t->sent_size;
+    target->id = (uint32_t)example->target_atoms;
+    memcpy(target + 1, example->y, numbers * sizeof *target);
+    memset(target + 1 + numbers, 0, (t->row - 1 - numbers) * sizeof *target);
+}
+
+/* Scores a step with number n of the example's y, and keeps the observed numbers. */
+static void score_sent(struct targets *t, uint32_t slot, size_t age, const struct example *example,
+                       size_t n) {
     union value *target = next_target(t);
+    const void *y = unaligned_at(example->y, n * t->sent_size);
     float *last = last_of(t, slot);
-    fill(t, t->sent, y, y, target);
-    for (size_t k = 0; is_scaled(t, t->sent) && k < t->size; k++)
+    if (example->target_atoms)
+        fill_message(t, example, target);
+    else
+        memcpy(target, y, numbers_of(t, t->sent) * sizeof *target);
+    for (size_t k = 0; t->scaled[t->sent] && k < t->size; k++)
         if (!isnan(target[k].real))
             target[k].real = scaler_scale(t->scaler, k, target[k].real);
-    score(t, slot, age, t->sent, y, learn);
+    score(t, slot, age, t->sent, example->target_atoms ? target : y, example->learn);
     for (size_t k = 0; last && k < t->size; k++) {
         float value = unaligned_float(y, k);
         if (!isnan(value))
@@ -479,8 +495,7 @@ static int targets_settled(void *self, const struct step *step, struct error *er
     const struct example *example = step->example;
     const struct learner_window *window = window_of(t, step->slot);
     if (!t->labels && has_sent(t) && example->y)
-        score_sent(t, step->slot, 1, unaligned_at(example->y, step->t * t->sent_size),
-                   example->learn);
+        score_sent(t, step->slot, 1, example, step->t);
     if (!t->labels && !t->next)
         close_oldest(t, step->slot);
     if (!t->labels || window->open <= output_of(t, t->sent)->patience)
@@ -571,12 +586,12 @@ static size_t find_labelled(const struct targets *t, uint32_t slot, const struct
 
 static int take_targets(struct targets *t, uint32_t slot, size_t age, const struct example *label,
                         struct error *error) {
-    for (size_t n = 0; is_scaled(t, t->sent) && n < label->steps; n++)
+    for (size_t n = 0; t->scaled[t->sent] && n < label->steps; n++)
         scaler_add(t->scaler, unaligned_at(label->y, n * t->sent_size));
     for (size_t n = 0; n < label->steps; n++) {
         if (t->host->make_room(t->host, error))
             return -1;
-        score_sent(t, slot, age - n, unaligned_at(label->y, n * t->sent_size), label->learn);
+        score_sent(t, slot, age - n, label, n);
         step_of_age(t, slot, age - n)->known = 1;
     }
     return close_known(t, slot, error);
@@ -610,34 +625,6 @@ static int targets_end(void *self, uint32_t slot, struct error *error) {
 
 /* ---- Errors of scores ---- */
 
-/* Returns whether number k was observed, and prediction - y in original units; if scaled, with the
-   scale of the prediction. */
-static bool find_error(const struct targets *t, const struct scored *score, size_t k,
-                       double *error) {
-    const double *offsets =
-        is_scaled(t, score->horizon) ? t->score_scales + score->number * 2 * t->size : NULL;
-    *error = offsets ? offsets[k] + offsets[t->size + k] * score->output[k]
-                     : (double)score->output[k] - score->target[k].real;
-    return offsets ? !isnan(offsets[k]) : !isnan(score->target[k].real);
-}
-
-/* Adds over observed numbers the squares of errors. */
-static void add_errors(struct targets *t, struct planned *example, struct scored *score) {
-    struct column_error *columns = t->host->errors.columns;
-    double sum = example->squared_error, difference;
-    for (size_t k = 0; k < t->model->heads[0].target_size; k++) {
-        t->errors[k] = NAN;
-        if (!find_error(t, score, k, &difference))
-            continue;
-        sum += difference * difference;
-        example->observed++;
-        column_error_add(&columns[k], difference, score->of_baseline[k]);
-        t->errors[k] = difference;
-    }
-    example->squared_error = sum;
-    score->errors = t->errors;
-}
-
 /* Counts numbers on the target's side of 1/2: s(a) >= 1/2 if a >= 0. */
 static void count_sides(const struct scored *score, size_t size, size_t *correct,
                         size_t *observed) {
@@ -659,37 +646,71 @@ static void count_class(const struct scored *score, size_t classes, size_t *corr
     ++*observed;
 }
 
-/* Late heads have no activations here. */
-static void targets_scored(void *self, struct planned *example, struct scored *score) {
-    struct targets *t = self;
-    const struct model_head *head = &t->model->heads[score->horizon];
-    if (head->late)
-        return;
-    if (t->loss->metrics & METRIC_RMSE)
-        add_errors(t, example, score);
-    if (t->ranks)
-        count_class(score, head->scored, &example->correct, &example->observed);
-    else if (!t->loss->class_id && t->loss->metrics & METRIC_ACCURACY)
-        count_sides(score, head->target_size, &example->correct, &example->observed);
-}
-
-void targets_add(const struct part_host *host, struct output_sums *sums,
-                 const struct scored *score) {
-    const struct targets *t = part_find(host, &targets_part);
+/* Adds errors or correct classes to the sums: prediction - y in original units, if scaled with the
+   scale of the prediction. Those of the first output are also added to those of columns. Late heads
+   have no activations here: those of a ranking are rank and number of candidates. */
+static void add_score(const struct targets *t, const struct scored *score,
+                      struct column_error *columns, struct output_sums *sums) {
     const struct model_head *head = &t->model->heads[score->horizon];
     const struct loss_kind *loss = loss_kind(output_of(t, score->horizon)->loss);
-    double difference;
-    if (head->late)
-        return;
-    if (loss->class_id)
+    const double *offsets =
+        t->scaled[score->horizon] ? t->score_scales + score->number * 2 * t->size : NULL;
+    bool errors = loss->metrics & METRIC_RMSE;
+    for (size_t k = 0; errors && k < head->target_size; k++) {
+        double a = score->output[k], known = offsets ? offsets[k] : -(double)score->target[k].real;
+        double difference = offsets ? known + offsets[t->size + k] * a : known + a;
+        if (columns)
+            t->errors[k] = isnan(known) ? NAN : difference;
+        if (isnan(known))
+            continue;
+        sums->squared_error += difference * difference;
+        sums->observed++;
+        if (columns)
+            column_error_add(&columns[k], difference, score->of_baseline[k]);
+    }
+    if (loss->class_id && (t->ranks || !columns))
         count_class(score, head->scored, &sums->correct, &sums->observed);
-    else if (loss->metrics & METRIC_ACCURACY)
+    else if (!loss->class_id && loss->metrics & METRIC_ACCURACY)
         count_sides(score, head->target_size, &sums->correct, &sums->observed);
-    for (size_t k = 0; loss->metrics & METRIC_RMSE && k < head->target_size; k++)
-        if (find_error(t, score, k, &difference)) {
-            sums->squared_error += difference * difference;
-            sums->observed++;
-        }
+}
+
+static void targets_scored(void *self, struct planned *example, struct scored *score) {
+    const struct targets *t = self;
+    struct output_sums sums = {.squared_error = example->squared_error,
+                               .observed = example->observed,
+                               .correct = example->correct};
+    if (output_baseline(t->output) == BASELINE_CHANCE)
+        score->baseline = log((double)score->output[1]);
+    if (t->model->heads[score->horizon].late)
+        return;
+    add_score(t, score, t->host->errors.columns, &sums);
+    score->errors = t->loss->metrics & METRIC_RMSE ? t->errors : NULL;
+    example->squared_error = sums.squared_error;
+    example->observed = sums.observed;
+    example->correct = sums.correct;
+}
+
+enum { RECALL_RANKS = 10 };
+
+static void add_rank(struct output_sums *sums, float rank, float among) {
+    sums->rank += (double)rank;
+    sums->among += (double)among;
+    sums->recall_1 += rank <= 1;
+    sums->recall_10 += rank <= RECALL_RANKS;
+}
+
+void targets_add(struct part_host *host, const struct scored *score) {
+    const struct targets *t = part_find(host, &targets_part);
+    const struct model_head *head = &t->model->heads[score->horizon];
+    struct output_sums *sums = &host->errors.outputs[head->output];
+    if (isfinite(score->loss)) {
+        sums->scored++;
+        sums->loss += score->loss;
+        if (loss_kind(output_of(t, score->horizon)->loss)->metrics & METRIC_RANK)
+            add_rank(sums, score->output[0], score->output[1]);
+    }
+    if (!head->late)
+        add_score(t, score, NULL, sums);
 }
 
 /* ---- Outputs ---- */
@@ -739,41 +760,35 @@ static size_t if_waits(const struct state_place *p, size_t size) {
     return t->next || t->labels ? size : 0;
 }
 
-static size_t scales_size(const struct state_place *p) {
+/* Rows that are one array of the slot. */
+enum { SCALES, BASES, LASTS, BEFORE };
+
+static void *array_of(const struct state_place *p, size_t *count) {
     const struct targets *t = p->self;
-    return t->scales ? if_waits(p, t->places * 2 * t->size) : 0;
+    switch (p->row->which) {
+    case SCALES:
+        *count = if_waits(p, t->places * 2 * t->size);
+        return scale_of(t, p->slot, 0);
+    case BASES:
+        *count = if_waits(p, t->places * t->size);
+        return base_of(t, p->slot, 0);
+    case LASTS:
+        *count = t->size;
+        return last_of(t, p->slot);
+    default:
+        *count = kept_of_x(t);
+        return before_of(t, p->slot);
+    }
 }
 
-static void *scales_at(const struct state_place *p, size_t n) {
-    return (void)n, scale_of(p->self, p->slot, 0);
+static size_t array_size(const struct state_place *p) {
+    size_t count;
+    return array_of(p, &count) ? count : 0;
 }
 
-static size_t bases_size(const struct state_place *p) {
-    const struct targets *t = p->self;
-    return t->bases ? if_waits(p, t->places * t->size) : 0;
-}
-
-static void *bases_at(const struct state_place *p, size_t n) {
-    return (void)n, base_of(p->self, p->slot, 0);
-}
-
-static size_t lasts_size(const struct state_place *p) {
-    const struct targets *t = p->self;
-    return t->lasts ? t->size : 0;
-}
-
-static void *lasts_at(const struct state_place *p, size_t n) {
-    return (void)n, last_of(p->self, p->slot);
-}
-
-static size_t before_size(const struct state_place *p) {
-    const struct targets *t = p->self;
-    return t->before ? kept_of_x(t) : 0;
-}
-
-static void *before_at(const struct state_place *p, size_t n) {
-    const struct targets *t = p->self;
-    return (void)n, t->before + p->slot * t->row;
+static void *array_at(const struct state_place *p, size_t n) {
+    size_t count;
+    return (void)n, array_of(p, &count);
 }
 
 enum { OPEN = 6 };
@@ -867,11 +882,12 @@ static void classes_lacked(const struct state_place *p) {
         open_of(t, p->slot, place)->classes = t->host->appeared;
 }
 
+#define ARRAY .size = array_size, .at = array_at
 static const struct state_row rows[] = {
-    STATE_ROW("streams.scales", F64, STATE_WINDOW, .size = scales_size, .at = scales_at),
-    STATE_ROW("streams.bases", F32, STATE_WINDOW, .size = bases_size, .at = bases_at),
-    STATE_ROW("streams.lasts", F32, 0, .size = lasts_size, .at = lasts_at),
-    STATE_ROW("streams.before", F32, 0, .size = before_size, .at = before_at),
+    STATE_ROW("streams.scales", F64, STATE_WINDOW, SCALES, ARRAY),
+    STATE_ROW("streams.bases", F32, STATE_WINDOW, BASES, ARRAY),
+    STATE_ROW("streams.lasts", F32, 0, LASTS, ARRAY),
+    STATE_ROW("streams.before", F32, 0, BEFORE, ARRAY),
     STATE_ROW("streams.open", I64, STATE_WINDOW, .size = open_size, STATE_COPIED(open)),
     STATE_ROW("streams.open_times", F64, STATE_LATER | STATE_WINDOW, .size = times_size,
               STATE_COPIED(times)),
@@ -917,8 +933,7 @@ static bool before_valid(const struct targets *t, uint32_t slot) {
     bool valid = true;
     for (size_t h = 0; t->before && h < t->model->horizons; h++)
         if (output_of(t, h)->target == TARGET_PREVIOUS)
-            valid &= before_of_output_valid(output_of(t, h), t->before + slot * t->row,
-                                            numbers_of(t, h));
+            valid &= before_of_output_valid(output_of(t, h), before_of(t, slot), numbers_of(t, h));
     return valid;
 }
 
@@ -933,8 +948,8 @@ static const char *targets_valid(void *self, uint32_t slot) {
 
 bool targets_window_valid(const struct model *model, const struct member *member,
                           const struct learner_window *window) {
-    size_t least = model_waits_for_x(model),
-           most = least || model_waits_for_labels(model) ? member->model->open : 0;
+    size_t least = model_has_target(model, TARGET_NEXT),
+           most = least || model_has_target(model, TARGET_LATER) ? member->model->open : 0;
     bool begun = !window->next && !window->length && !window->closed && !window->terms;
     /* no step since a member's reset, or since windows started from scratch */
     if (begun && !window->open)

@@ -11,7 +11,6 @@
 #include "observer.h"
 
 struct model;
-struct output_sums;
 struct part_host;
 struct scored;
 struct member;
@@ -25,9 +24,8 @@ bool targets_window_valid(const struct model *model, const struct member *member
    targets for learning. */
 bool targets_terms_fit(const struct part_host *host, uint32_t slot, size_t position, size_t terms);
 
-/* Adds errors or correct classes of a score of an output of a list. */
-void targets_add(const struct part_host *host, struct output_sums *sums,
-                 const struct scored *score);
+/* Adds a score of an output of a list to its sums. */
+void targets_add(struct part_host *host, const struct scored *score);
 
 const char *targets_label_refusal(enum label_refusal why);
 

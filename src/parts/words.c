@@ -95,9 +95,8 @@ static size_t by_classes(const struct words *words, const struct model *model,
     case TENSOR_ATOM_EMBEDDING:
     case TENSOR_CANDIDATE_ROWS:
     case TENSOR_CANDIDATE_BIAS:
-        return !is_of(of_classes(words), model_output(model, tensor->layer)) ? 0
-               : model->architecture.output.ahead.count                      ? model->horizons
-                                                                             : 1;
+        return is_of(of_classes(words), model_output(model, tensor->layer)) ? model_ahead(model)
+                                                                            : 0;
     default:
         return 0;
     }
@@ -315,12 +314,11 @@ static int begin_piece(struct words *words, size_t m, const struct piece *piece,
 
 /* Returns whether a layer's inputs are x, or its atoms: also those that a writer has written. */
 static bool reads_x(const struct model *model, size_t layer) {
-    bool message = input_is_message(&model->architecture.input);
-    for (const struct chain *c = model->chains; c < model->chains + model->chain_count; c++)
-        if (c->count && c->first == layer)
-            return c->kind == CHAIN_READER || (c->kind == CHAIN_MODEL && !message) ||
-                   (c->kind == CHAIN_WRITER && output_is_input(model_output(model, c->output)));
-    return false;
+    const struct chain *c = &model->chains[model_chain_of_layer(model, layer)];
+    bool reads = c->kind == CHAIN_WRITER  ? output_is_input(model_output(model, c->output))
+                 : c->kind == CHAIN_MODEL ? !input_is_message(&model->architecture.input)
+                                          : c->kind == CHAIN_READER;
+    return reads && c->first == layer;
 }
 
 /* Returns whether the tensor has a row or column of each symbol of that column of x; and the

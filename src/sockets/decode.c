@@ -272,6 +272,8 @@ static enum reject_reason take_x(const struct decoder *decoder, struct example *
     const char *likely = likely_type(shape, frame->size, step);
     char columns[COLUMNS_TEXT_SIZE];
     bool whole = shape->columns && frame->size % NUMBER_SIZE == 0; /* a column is missing */
+    if (frame->size == 0 && shape->longest)
+        return reject(REJECT_X_SIZE, why, "x is empty, expected 1 to %zu atoms", shape->longest);
     if (steps == 0 && likely && !whole)
         return reject(REJECT_X_SIZE, why, "x has %zu bytes (%s?), expected %zu %s (%zu bytes)",
                       frame->size, likely, shape->width, type_name(shape), step);

@@ -30,7 +30,7 @@ struct lines {
     uint32_t id; /* the step's x */
 
     bool message, bytes, classes; /* each line is a message, of bytes; its first word is y */
-    uint64_t longest;             /* the most atoms */
+    uint64_t longest;             /* the most atoms; 0: the default */
     uint32_t *atoms;              /* (longest,) */
     size_t count;                 /* atoms of the newest line */
     char *words;                  /* (words_size,) the words of atoms and y, of at most longest */
@@ -41,7 +41,6 @@ struct lines {
 static void set_defaults(struct source *source) {
     struct lines *lines = (struct lines *)source;
     lines->templates = TEMPLATES_DEFAULT;
-    lines->longest = LONGEST_DEFAULT;
 }
 
 static const struct option_row OPTIONS[] = {
@@ -80,10 +79,12 @@ static int open_lines(struct source *source, char **operands, struct error *erro
     source->once = input_is_pipe(source->input);
     lines->now = clock_unix();
     source->messages = lines->message;
-    if (!lines->message && (lines->bytes || lines->classes))
-        return error_set(error, EX_USAGE, "--bytes, --class: expected with --message");
+    const char *without = lines->bytes ? "bytes" : lines->classes ? "class" : "longest";
+    if (!lines->message && (lines->bytes || lines->classes || lines->longest))
+        return error_set(error, EX_USAGE, "--%s: requires --message", without);
     if (!lines->message)
         return drain_open(&lines->drain, (uint32_t)lines->templates, lines->file, error);
+    lines->longest = lines->longest ? lines->longest : LONGEST_DEFAULT;
     source->y = (struct shape){VALUE_CLASS, lines->classes};
     lines->atoms = calloc(lines->longest, sizeof *lines->atoms);
     lines->words = malloc((lines->longest + 1) * (1 + WIRE_WORD_MAX));

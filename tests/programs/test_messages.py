@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""Messages as examples: an x, or a y, of several atoms is one step. Both forms, rejections, the schema, and
-the same bits after kills and in another daemon."""
+"""Messages as examples: an x, or a y, of several atoms is one step. Both forms, rejections, the schema,
+published figures, and the same bits after kills and in another daemon."""
 import contextlib
 import json
+import math
 import pathlib
 import random
 import signal
@@ -11,6 +12,7 @@ import subprocess
 import tempfile
 
 import cases
+import numpy as np
 import running
 import zmq
 from running import Daemon, wait_learned
@@ -114,7 +116,110 @@ def test_a_message_that_is_too_long_is_rejected():
                 found = daemon.next_message(socket)[1]
                 assert found[1] == status, (x, found)
         assert daemon.ask("status")["rejected_by"] == {"x_size": 2, "x_value": 1}
-        assert "x has 7 atoms; model.input.sequence.longest is 6" in daemon.text()
+        daemon.until(lambda: "x has 7 atoms; model.input.sequence.longest is 6" in daemon.text())
+
+
+def published(inputs, output, messages):
+    """A `loss` message of each example."""
+    with started(inputs, output) as daemon:
+        subscriber = running.subscribe(daemon, (b"loss",))
+        send(daemon, messages, len(messages))
+        return running.messages(daemon, subscriber, b"loss", len(messages))
+
+
+def baseline_of(messages, classes):
+    """Loss of the frequency of atoms and ends in each stream so far, end first."""
+    counts, losses = {}, []
+    for key, atoms in messages:
+        loss, of = 0, counts.setdefault(key, [1] * (classes + 1))
+        for atom in [classes, *atoms]:
+            loss -= math.log(of[atom] / sum(of))
+            of[atom] += 1
+        losses.append(loss / (len(atoms) + 1))
+    return losses
+
+
+def test_atoms_and_the_baseline_of_a_writer():
+    examples = [("ab"[n % 2], [n * n % 7] * (1 + n % 5)) for n in range(40)]
+    frames = [[key.encode(), numbers(x, "I")] for key, x in examples]
+    *_, last = published(SYMBOLS, NEXT, frames)
+    read, targets = sum(len(x) for _, x in examples), examples[2:]
+    assert last["atoms"] == {"read": read, "written": sum(len(x) for _, x in targets)}, last
+    assert math.isclose(last["baseline"], baseline_of(targets, 7)[-1], rel_tol=1e-9), last
+    assert math.isclose(last["skill"], last["baseline"] - last["mean"]) and set(last["metric"]) == {"bits"}, last
+
+
+def test_a_ranking():
+    """Candidates are the target and the different ones of the last 4 targets."""
+    inputs, ranking = "kind: symbol, size: 9", "loss: ranking, size: 3, negatives: 4, target: next"
+    items = [n * n % 9 for n in range(60)]
+    messages = published(inputs, ranking, [[b"s", numbers([x], "I")] for x in items])
+    for n in range(1, 60):
+        metric, among = messages[n]["metric"], len({*items[max(1, n - 4):n], items[n]})
+        if among == 1:
+            assert metric["among"] is None and messages[n]["baseline"] is None, messages[n]
+            continue
+        assert metric["among"] == among and 1 <= metric["rank"] <= among, messages[n]
+        assert metric["recall_1"] == (metric["rank"] == 1) and metric["recall_10"] == 1, messages[n]
+        assert math.isclose(messages[n]["baseline"], math.log(among), rel_tol=1e-6), messages[n]
+    hinge = published(inputs, ranking + ", objective: hinge", [[b"s", numbers([x], "I")] for x in items])[-1]
+    assert "baseline" not in hinge and "skill" not in hinge and hinge["metric"]["rank"] >= 1, hinge
+
+
+def tensors_of(blob):
+    size = struct.unpack("<Q", blob[:8])[0]
+    header, data = json.loads(blob[8:8 + size]), blob[8 + size:]
+    return {name: np.frombuffer(data[slice(*about["data_offsets"])], "<f4").reshape(about["shape"])
+            for name, about in header.items() if name != "__metadata__"}
+
+
+def announced(inputs, output, examples, more="", learn=True):
+    """The newest message of each topic, and the parameters before the examples."""
+    with tempfile.TemporaryDirectory(prefix="messages-") as directory:
+        text = configuration(directory, inputs, output) + more
+        text = text.replace("every: 1", "every: 1, predictions: true, vectors: true")
+        with Daemon(directory, text) as daemon:
+            subscriber = running.subscribe(daemon, (b"prediction", b"vector", b"state"))
+            tensors = tensors_of(daemon.export())
+            with daemon.socket(zmq.PUSH, "examples") as socket:
+                for example in examples:
+                    socket.send(json.dumps({"stream": "s", "learn": learn, **example}).encode())
+                found = {}
+                while len(found) < 3 or any(body["examples"] < len(examples) for body in found.values()):
+                    topic, body = daemon.next_message(subscriber)
+                    found[topic.decode()] = json.loads(body)
+    return found, tensors
+
+
+def check_vectors(found, tensors):
+    """The prediction is that of h."""
+    h = np.array(found["vector"]["h"])
+    a = h @ tensors["output.weight"].T + tensors["output.bias"]
+    share = np.exp(a) / np.exp(a).sum(-1, keepdims=True)
+    assert np.allclose(share, found["prediction"]["prediction"], atol=1e-5), found
+
+
+def test_vectors_of_messages_and_of_a_long_example():
+    found, tensors = announced(SYMBOLS.replace("longest", "pool: attention, longest"), CLASSES,
+                               [{"x": [1, 2, 3], "y": 1}, {"x": [4, 0, 4, 5, 6], "y": 2}], learn=False)
+    check_vectors(found, tensors)
+    assert found["vector"]["stream"] == "s" and found["vector"]["example"] == 2, found["vector"]
+    shares = found["prediction"]["attention"]
+    assert len(shares) == 5 and math.isclose(sum(shares), 1, rel_tol=1e-5) and len(set(shares)) > 2, shares
+    steps = [[math.sin(n), math.cos(n)] for n in range(600)]  # several plans
+    check_vectors(*announced("kind: real, size: 2", CLASSES, [{"x": steps, "y": [[n % 3] for n in range(600)]}],
+                             learn=False))
+
+
+def test_layers_have_names():
+    found, _ = announced(SYMBOLS, NEXT, [{"x": [1, 2]}, {"x": [3]}])
+    assert [layer["name"] for layer in found["state"]["layers"]] == ["layer 0", "reader 0", "output 0"], found
+    assert "prediction" not in found["prediction"] and found["prediction"]["loss"] > 0, found
+    ranking = "loss: ranking, size: 3, negatives: 4, candidates: {kind: real, size: 2, layers: [{cell: dense, size: 4}]}"
+    found, _ = announced("kind: real, size: 2", ranking, [{"x": [1, 2], "y": [3, 4]}] * 2)
+    assert [layer["name"] for layer in found["state"]["layers"]] == ["layer 0", "candidates 0"], found
+    found, _ = announced("kind: real, size: 2", CLASSES, [{"x": [1, 2], "y": 0}] * 2)
+    assert "name" not in found["state"]["layers"][0], found
 
 
 cases.run(globals())

@@ -3,6 +3,7 @@
 import json
 import math
 import random
+import re
 
 import numpy as np
 import running
@@ -66,6 +67,23 @@ def test_predicted(directory):
         assert math.isclose(sum(message["outputs"]["class"]), 1) and len(message["outputs"]["before"]) == 2
 
 
+def test_words(directory):
+    """In each output only words that have appeared are probable."""
+    gru = "layers: [{cell: gru, size: 6}]"
+    outputs = ", ".join(f"{{name: {target}, loss: softmax, target: {target}, sequence: {{{gru}}}}}"
+                        for target in ("next", "previous"))
+    model = (f"model: {{input: {{kind: symbol, vocabulary: {{capacity: 1000}}, sequence: {{{gru}}}}}, "
+             f"layers: [], outputs: [{outputs}]}}")
+    text = re.sub(r"model:.*?(?=learning:)", model + "\n", CONFIGURATION, flags=re.S)
+    text = text.replace("SOCKETS", f"ipc://{directory}").replace("DIRECTORY", str(directory))
+    with running.Daemon(directory, text.replace("SOCKET", "pull").replace("every: 20", "every: 2")) as daemon:
+        subscriber, socket = running.subscribe(daemon, (b"loss",)), daemon.socket(running.zmq.PUSH, "examples")
+        for x in ["a", "b"], ["a", "c"]:
+            socket.send(json.dumps({"x": x}).encode())
+        outputs = running.messages(daemon, subscriber, b"loss", 1)[0]["outputs"]
+        assert all(0 < output["mean"] < 2 * math.log(5) for output in outputs.values()), outputs
+
+
 def test_schema(directory):
     with start(directory, "router") as daemon:
         socket = daemon.socket(running.zmq.DEALER, "examples")
@@ -89,6 +107,28 @@ def test_continued(directory):
     with start(directory / "whole") as daemon:
         send(daemon, 0, 90)
         assert daemon.export() == continued
+
+
+def test_words(directory):
+    """Of a vocabulary, only words that have come are likely, in each output."""
+    outputs = ", ".join(f"{{name: {name}, loss: softmax, target: {name}, sequence: {{layers: [{{cell: gru, size: 4}}]}}}}"
+                        for name in ("next", "previous"))
+    model = f"""model:
+  input: {{kind: symbol, vocabulary: {{capacity: 200}}, embedding: 3, sequence: {{layers: [{{cell: gru, size: 4}}]}}}}
+  layers: []
+  outputs: [{outputs}]
+learning: {{window: 1, stride: 1}}
+"""
+    before, _, after = CONFIGURATION.partition("model:\n")
+    text = (before + model + after[after.index("statistics:"):]).replace("every: 20", "every: 1")
+    text = text.replace("SOCKETS", f"ipc://{directory}").replace("DIRECTORY", str(directory)).replace("SOCKET", "pull")
+    with running.Daemon(directory, text) as daemon:
+        subscriber = running.subscribe(daemon, (b"loss",))
+        with daemon.socket(running.zmq.PUSH, "examples") as socket:
+            for line in "the cat sat", "the dog sat", "a cat":
+                socket.send(json.dumps({"x": line.split()}).encode())
+            last = running.messages(daemon, subscriber, b"loss", 3)[-1]
+        assert all(0 < output["mean"] < math.log(20) for output in last["outputs"].values()), last
 
 
 cases.run(globals())

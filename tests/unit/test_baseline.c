@@ -107,6 +107,21 @@ static void classes_are_as_frequent_as_they_were(void **state) {
     baseline_close(&b);
 }
 
+/* The mean over the atoms and the end, which is a class of its own; words that are not in use yet
+   have no share, except the last. */
+static void a_message_ends(void **state) {
+    struct baseline *b = opened(BASELINE_MESSAGE, true, 4);
+    const union value words[] = {{.id = 2}, {.id = 0}, {.id = 3}},
+                      unknown[] = {{.id = 1}, {.id = 2}};
+    baseline_set_classes(b, 1);
+    assert_int_equal(baseline_size(b), 6);
+    /* The end first: 1/3, then 1/4 and 1/5. */
+    assert_true(near(baseline_score(b, SLOT, words, NULL), (log(3) + log(4) + log(5)) / 3));
+    assert_true(near(baseline_score(b, SLOT, words, NULL), (log(3) + log(7 / 2.) + log(4)) / 3));
+    assert_true(isinf(baseline_score(b, SLOT, unknown, NULL)));
+    baseline_close(&b);
+}
+
 static void a_rate_is_that_of_its_number(void **state) {
     struct baseline *b = opened(BASELINE_RATES, false, 2);
     const union value targets[][2] = {{{.real = 1}, {.real = NAN}}, {{.real = 0.25f}, {.real = 0}}};
@@ -144,6 +159,7 @@ int main(void) {
         cmocka_unit_test(a_normal_has_the_variance_of_its_errors),
         cmocka_unit_test(a_normal_without_errors_stays_finite),
         cmocka_unit_test(classes_are_as_frequent_as_they_were),
+        cmocka_unit_test(a_message_ends),
         cmocka_unit_test(a_rate_is_that_of_its_number),
         cmocka_unit_test(a_state_goes_on),
     };

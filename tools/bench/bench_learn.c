@@ -199,7 +199,7 @@ static int write_parameters(struct bench_split *split, const struct config *conf
     for (size_t i = 0; i < model->tensor_count && status == 0; i++) {
         const struct tensor *tensor = &model->tensors[i];
         status = model_initialize(model, tensor, config->seed, values, error);
-        network_write(n, n->parameters, tensor, values);
+        network_copy(n, n->parameters, tensor, values, false);
     }
     split->kernels->refresh(n);
     free(values);

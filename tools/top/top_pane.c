@@ -445,10 +445,11 @@ static const struct meter {
     enum loss_field field;
 } learning[] =
     {
-        {"rmse", FIELD_metric_rmse},       {"accuracy", FIELD_metric_accuracy},
-        {"bits", FIELD_metric_bits},       {"skill", FIELD_skill},
-        {"gradient", FIELD_gradient_norm}, {"update", FIELD_update_ratio},
-        {"plastic", FIELD_plasticity},     {"rate", FIELD_rate},
+        {"rmse", FIELD_metric_rmse},        {"accuracy", FIELD_metric_accuracy},
+        {"bits", FIELD_metric_bits},        {"rank", FIELD_metric_rank},
+        {"top 10", FIELD_metric_recall_10}, {"skill", FIELD_skill},
+        {"gradient", FIELD_gradient_norm},  {"update", FIELD_update_ratio},
+        {"plastic", FIELD_plasticity},      {"rate", FIELD_rate},
 },
   running[] = {
       {"speed", FIELD_examples_per_second},

@@ -448,9 +448,8 @@ static void format_layer(char label[LABEL_SIZE], const struct lines *lines, size
     int width = state_member_columns(layers, least + (more > 0 ? more : 0));
     width = width > least ? width : least;
     char name[STATE_NAME_SIZE];
-    if (state_member(layer))
-        snprintf(label, LABEL_SIZE, " %*zu %-*s", number, index, width,
-                 state_member_name(layer, width, name));
+    if (*state_member_name(layer, width, name))
+        snprintf(label, LABEL_SIZE, " %*zu %-*s", number, index, width, name);
     else
         snprintf(label, LABEL_SIZE, "   layer %-2zu", index);
 }
@@ -482,18 +481,21 @@ static bool print_state(struct lines *lines, const json_t *body) {
     return any;
 }
 
-static void print_prediction(struct lines *lines, const json_t *body) {
+/* A prediction, or a vector, which has no loss. */
+static void print_prediction(struct lines *lines, const json_t *body, const char *key) {
     enum { DIGITS = 4, ENDING = 3 };
     const char *stream = member_string(body, "stream");
     double example = 0, loss;
     char count[FORMAT_SIZE], number[FORMAT_SIZE] = "-", line[LINE_SIZE], clean[LINE_SIZE];
-    char *values = json_dumps(json_object_get(body, "prediction"),
+    char *values = json_dumps(json_object_get(body, key),
                               JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(DIGITS));
     member_number(body, "example", &example);
     if (member_number(body, "loss", &loss))
         format_number(number, loss);
-    snprintf(line, sizeof line, "   example %s of '%s', loss %s: %s",
-             format_grouped(count, example), stream ? stream : "", number, values ? values : "-");
+    bool scored = json_object_get(body, "loss");
+    snprintf(line, sizeof line, "   example %s of '%s'%s%s: %s", format_grouped(count, example),
+             stream ? stream : "", scored ? ", loss " : "", scored ? number : "",
+             values ? values : "-");
     free(values);
     size_t width = (size_t)lines->columns;
     if (width > sizeof line - 1)
@@ -631,7 +633,10 @@ bool table_print(struct table *table, struct lines *lines, const struct message 
         return print_state(lines, message->body);
     case TOPIC_PREDICTION:
         if (!truths_print(table, lines, message->body, body_time(message->body)))
-            print_prediction(lines, message->body);
+            print_prediction(lines, message->body, "prediction");
+        return true;
+    case TOPIC_VECTOR:
+        print_prediction(lines, message->body, "h");
         return true;
     case TOPIC_STATUS:
         return print_status(table, lines, message->body);

@@ -13,6 +13,8 @@ export const LEARNING = [
     { title: "Error (rmse)", column: "metric_rmse" },
     { title: "Accuracy", column: "metric_accuracy", range: [0, 1] },
     { title: "Bits", column: "metric_bits" },
+    { title: "Rank", column: "metric_rank" },
+    { title: "Recall at 10", column: "metric_recall_10", range: [0, 1] },
     { title: "Smoothed loss", column: "smoothed" }] },
   { id: "gradient", title: "Gradient norm", unit: "before clipping", log: true, missing: true, robust: true,
     lines: [{ column: "gradient_norm", band: "own", smooth: true }], range: [0, null] },
