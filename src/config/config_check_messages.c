@@ -84,11 +84,16 @@ static bool can_be_written(const struct loss_kind *kind) {
     return !kind->ranks && !loss_has_components(kind);
 }
 
+/* Whether the section is given, or a key in it by an override. */
+static bool has(const struct reading *reading, const char *section) {
+    return config_section_place(reading, section) || config_given_below(reading, section);
+}
+
 /* Keys of a message require its layers. */
 static int check_sections(const struct reading *reading, bool read, bool written) {
-    const char *section = !read && config_given_below(reading, reader)      ? reader
-                          : !written && config_given_below(reading, writer) ? writer
-                                                                            : NULL;
+    const char *section = !read && has(reading, reader)      ? reader
+                          : !written && has(reading, writer) ? writer
+                                                             : NULL;
     return section ? config_fail(reading, CONFIG_PATH("%s.layers", section),
                                  "missing; expected a list of 1 to %d layers", SEQUENCE_LAYERS_MAX)
                    : 0;
@@ -134,7 +139,7 @@ int config_check_messages(struct reading *reading) {
 int config_begin_outputs(struct reading *reading) {
     if (!config_given(reading, list_path))
         return 0;
-    if (config_section_place(reading, output_path) || config_given_below(reading, output_path))
+    if (has(reading, output_path))
         return config_fail(reading, output_path, "found beside model.outputs; remove one of them");
     reading->draft.config.architecture.output = reading->draft.outputs[reading->output].output;
     for (size_t k = 0; k < config_key_count; k++)
