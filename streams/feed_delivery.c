@@ -124,20 +124,16 @@ void progress_show(const struct progress *progress) {
     double now = clock_seconds();
     update_rate(progress, now);
     char line[LINE_SIZE], left[FORMAT_SIZE];
-    int used = 0;
     if (progress->waiting && progress->examples == 0)
-        used = snprintf(line, sizeof line, "waiting for %s", progress->waiting);
+        snprintf(line, sizeof line, "waiting for %s", progress->waiting);
     else
-        used = snprintf(line, sizeof line, "%llu examples  %.*f/s",
-                        (unsigned long long)progress->examples, console.rate < 10 ? 1 : 0,
-                        console.rate);
-    if (progress->waiting && progress->examples > 0 && used < LINE_SIZE)
-        used +=
-            snprintf(line + used, LINE_SIZE - (size_t)used, "  waiting for %s", progress->waiting);
-    else if (progress->done > 0 && used < LINE_SIZE)
-        snprintf(line + used, LINE_SIZE - (size_t)used, "  %.0f%%  ETA %s",
-                 100 * fmin(progress->done, 1),
-                 format_left(left, (now - console.begun) * (1 / fmin(progress->done, 1) - 1)));
+        snprintf(line, sizeof line, "%llu examples  %.*f/s", (unsigned long long)progress->examples,
+                 console.rate < 10 ? 1 : 0, console.rate);
+    if (progress->waiting && progress->examples > 0)
+        text_append(line, sizeof line, "  waiting for %s", progress->waiting);
+    else if (progress->done > 0)
+        text_append(line, sizeof line, "  %.0f%%  ETA %s", 100 * fmin(progress->done, 1),
+                    format_left(left, (now - console.begun) * (1 / fmin(progress->done, 1) - 1)));
     fprintf(stderr, "\r%.*s\033[K", terminal_width() - 1, line);
     console.drawn = true;
     console.shown = now;

@@ -9,6 +9,7 @@
 
 #include "common/array.h"
 #include "common/clock.h"
+#include "common/text.h"
 
 #define FOLLOW_MS "100"       /* time that a server waits for the next message */
 #define READ_MS "10"          /* the same for states and parameters, which already exist */
@@ -421,12 +422,11 @@ int kafka_has_topic(struct fleet_client *kafka, const char *topic, bool *is_ther
 static int cannot_make(const struct fleet_client *kafka, const struct topic *topic, const char *why,
                        struct error *error) {
     char configs[WHY_SIZE] = "";
-    size_t at = 0;
     if (topic->replicas > 0)
-        at = (size_t)snprintf(configs, sizeof configs, " --replication-factor %d", topic->replicas);
+        text_append(configs, sizeof configs, " --replication-factor %d", topic->replicas);
     for (size_t n = 0; n < CONFIGS_MAX && topic->configs[n][0]; n++)
-        at += (size_t)snprintf(configs + at, sizeof configs - at, " --config %s=%s",
-                               topic->configs[n][0], topic->configs[n][1]);
+        text_append(configs, sizeof configs, " --config %s=%s", topic->configs[n][0],
+                    topic->configs[n][1]);
     return error_set(
         error, EX_UNAVAILABLE,
         "%s: topic %s of the fleet not found, and cannot be created: %s; create it with: "

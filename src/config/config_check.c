@@ -22,8 +22,7 @@ const char *config_losses(bool (*fits)(const struct loss_kind *kind), char text[
     for (enum loss loss = 0; loss < LOSSES; loss++)
         if (fits(loss_kind(loss)))
             config_words_add(words, loss_kind(loss)->name);
-    config_words_list(words, text, CONFIG_TEXT_SIZE);
-    return text;
+    return config_words_list(words, text, CONFIG_TEXT_SIZE);
 }
 
 /* ---- Presets ---- */
@@ -67,7 +66,7 @@ static bool has_preset(const struct reading *reading, enum preset preset) {
 void config_preset_layers(struct reading *reading) {
     struct architecture *architecture = &reading->draft.config.architecture;
     if (has_preset(reading, PRESET_NONE) || architecture->layer_count ||
-        config_section_given(reading, "model.layers"))
+        config_section_place(reading, "model.layers"))
         return;
     reading->preset_layer = true;
     architecture->layer_count = 1;
@@ -169,8 +168,8 @@ static int check_presence(struct reading *reading, const struct config_key *key,
     config_key_path(key, layer, path);
     if (given && !counts) {
         const char *when = config_path_last(key->when);
-        config_words_list(key->is, text, sizeof text);
-        return config_fail(reading, path, "requires %s: %s%s, got %s: %s", when, text,
+        return config_fail(reading, path, "requires %s: %s%s, got %s: %s", when,
+                           config_words_list(key->is, text, sizeof text),
                            key->symbols ? " or preset: symbols" : "", when,
                            config_word_at(&reading->draft, key->when, layer, word));
     }
@@ -192,7 +191,7 @@ static int check_layers_given(const struct reading *reading) {
     const struct architecture *architecture = &reading->draft.config.architecture;
     if (architecture->layer_count || input_is_message(&architecture->input))
         return 0;
-    return config_section_given(reading, "model.layers")
+    return config_section_place(reading, "model.layers")
                ? config_fail(reading, "model.layers",
                              "expected a list of 1 to %d layers, or with model.input.sequence 0 to "
                              "%d, got 0",

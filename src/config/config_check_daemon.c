@@ -101,8 +101,8 @@ static int check_address(struct reading *reading, const char *key, const char *s
     snprintf(scheme, sizeof scheme, "%.*s", rest ? (int)(rest - text) : 0, text);
     if (!schemes || config_words_contain(schemes, scheme, NULL))
         return 0;
-    config_words_list(schemes, list, sizeof list);
-    return config_fail(reading, key, "expected SCHEME://HOST:PORT with %s, got \"%s\"", list, text);
+    return config_fail(reading, key, "expected SCHEME://HOST:PORT with %s, got \"%s\"",
+                       config_words_list(schemes, list, sizeof list), text);
 }
 
 /* The first given key of the list, or NULL. */

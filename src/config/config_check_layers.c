@@ -30,8 +30,7 @@ static const char *norms(struct layer layer, char text[CONFIG_TEXT_SIZE]) {
     for (layer.norm = 0; layer.norm < NORMS; layer.norm++)
         if (layer_takes_norm(&layer))
             config_words_add(words, norm_kind(layer.norm)->kind.name);
-    config_words_list(words, text, CONFIG_TEXT_SIZE);
-    return text;
+    return config_words_list(words, text, CONFIG_TEXT_SIZE);
 }
 
 /* Kernel, groups, norm and size of a spatial layer, whose rows and columns it derives. */

@@ -84,8 +84,9 @@ static bool can_be_written(const struct loss_kind *kind) {
     return !kind->ranks && !loss_has_components(kind);
 }
 
+/* Whether the section is given, or a key in it by an override. */
 static bool has_section(const struct reading *reading, const char *section) {
-    return config_section_given(reading, section) || config_given_below(reading, section);
+    return config_section_place(reading, section) || config_given_below(reading, section);
 }
 
 /* Keys of a message require its layers. */
@@ -144,7 +145,7 @@ int config_begin_outputs(struct reading *reading) {
     for (size_t k = 0; k < config_key_count; k++)
         if (config_path_below(config_keys[k].path, output_path))
             reading->places[k][0] = reading->draft.outputs[reading->output].places[k];
-    config_note_section(reading, output_path, &reading->draft.outputs[reading->output].place);
+    config_note_section(reading, output_path, reading->draft.outputs[reading->output].place);
     reading->origin.from = output_path;
     reading->origin.to = config_path_format(reading->to, "%s.%zu", list_path, reading->output);
     return config_given(reading, name_path)

@@ -266,9 +266,9 @@ static int fail_unknown(const struct walk *walk, const yaml_node_t *name, const 
     char words[CONFIG_TEXT_SIZE] = "", list[CONFIG_TEXT_SIZE], meant[CONFIG_TEXT_SIZE];
     for (unsigned n = 0; n < COLUMN_KEYS; n++)
         config_words_add(words, config_column_keys[n].path);
-    config_words_list(words, list, sizeof list);
     return walk_fail(walk, name, path, "unknown key \"%.*s\"%s; expected %s", CONFIG_SHOWN_MAX,
-                     walk_text(name), config_word_meant(words, walk_text(name), meant), list);
+                     walk_text(name), config_word_meant(words, walk_text(name), meant),
+                     config_words_list(words, list, sizeof list));
 }
 
 /* Read the pairs of a column's mapping, or of its vocabulary, whose keys begin with `section`. */

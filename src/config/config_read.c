@@ -25,7 +25,7 @@ bool config_given(const struct reading *reading, const char *path) {
     return place && place->given;
 }
 
-static const struct place *section_place(const struct reading *reading, const char *path) {
+const struct place *config_section_place(const struct reading *reading, const char *path) {
     for (size_t s = 0; s < reading->section_count; s++)
         if (!strcmp(reading->sections[s].path, path))
             return reading->sections[s].place.given ? &reading->sections[s].place : NULL;
@@ -39,33 +39,27 @@ const char *config_given_below(const struct reading *reading, const char *sectio
     return NULL;
 }
 
-bool config_section_given(const struct reading *reading, const char *path) {
-    return section_place(reading, path) != NULL;
-}
-
-void config_note_section(struct reading *reading, const char *path, const struct place *place) {
+void config_note_section(struct reading *reading, const char *path, struct place place) {
     size_t s = 0;
     while (s < reading->section_count && strcmp(reading->sections[s].path, path))
         s++;
     if (s == CONFIG_SECTIONS_MAX)
         return;
     snprintf(reading->sections[s].path, CONFIG_KEY_SIZE, "%s", path);
-    reading->sections[s].place = *place;
+    reading->sections[s].place = place;
     if (s == reading->section_count)
         reading->section_count++;
 }
 
 int config_fail(const struct reading *reading, const char *path, const char *format, ...) {
     char around[CONFIG_KEY_SIZE];
+    const struct place *place;
     snprintf(around, sizeof around, "%s", path);
-    const struct place *place = config_place(reading, path);
-    if (!place || !place->given)
-        place = section_place(reading, around);
-    while (!place && *around) {
+    while (!(place = config_given(reading, around) ? config_place(reading, around)
+                                                   : config_section_place(reading, around)) &&
+           *around) {
         char *dot = strrchr(around, '.');
         *(dot ? dot : around) = 0;
-        place = config_given(reading, around) ? config_place(reading, around)
-                                              : section_place(reading, around);
     }
     va_list arguments;
     va_start(arguments, format);
@@ -104,12 +98,6 @@ const char *config_path_format(char path[CONFIG_KEY_SIZE], const char *format, .
     return path;
 }
 
-static void note_section(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
-                         const char *path) {
-    const struct place place = walk_place(walk, node);
-    config_note_section(reading, path, &place);
-}
-
 static int fail_unknown(const struct walk *walk, const yaml_node_t *node, const char *parent,
                         const char *path) {
     char children[CONFIG_TEXT_SIZE], meant[CONFIG_MEANT_SIZE];
@@ -127,7 +115,7 @@ static bool join(char path[CONFIG_KEY_SIZE], const char *parent, const char *nam
 static int read_mapping(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
                         const char *path) {
     if (walk_is_null(node)) { /* a heading with all keys commented out */
-        note_section(reading, walk, node, path);
+        config_note_section(reading, path, walk_place(walk, node));
         return 0;
     }
     if (node->type != YAML_MAPPING_NODE) {
@@ -136,7 +124,7 @@ static int read_mapping(struct reading *reading, const struct walk *walk, const 
         return walk_fail(walk, node, path, "expected a mapping of %s, got %s", children,
                          walk_shown(node, found));
     }
-    note_section(reading, walk, node, path);
+    config_note_section(reading, path, walk_place(walk, node));
     const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
     for (; pair < node->data.mapping.pairs.top; pair++) {
         const yaml_node_t *key = walk_node(walk, pair->key);
@@ -169,7 +157,7 @@ static int read_list(struct reading *reading, const struct walk *walk, const yam
     if (count > MODEL_LAYERS_MAX)
         return walk_fail(walk, node, path, "expected a list of 1 to %d layers, got %zu",
                          MODEL_LAYERS_MAX, count);
-    note_section(reading, walk, node, path);
+    config_note_section(reading, path, walk_place(walk, node));
     reading->draft.config.architecture.layer_count = count;
     for (size_t n = 0; n < count; n++) {
         char child[CONFIG_KEY_SIZE];

@@ -41,10 +41,10 @@ bool config_given(const struct reading *reading, const char *path);
 /* A given key of the section, or NULL. */
 const char *config_given_below(const struct reading *reading, const char *section);
 
-/* Whether the mapping or list of that path was given; and store its position, for errors about
-   missing keys. */
-bool config_section_given(const struct reading *reading, const char *path);
-void config_note_section(struct reading *reading, const char *path, const struct place *place);
+/* The position of the given mapping or list, or NULL; and store it, for errors about missing keys.
+ */
+const struct place *config_section_place(const struct reading *reading, const char *path);
+void config_note_section(struct reading *reading, const char *path, struct place place);
 
 /* Fail with "FILE:LINE:COLUMN: PATH: SENTENCE": the position of the key or section, else of the
    nearest section around it. */

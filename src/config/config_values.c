@@ -9,6 +9,7 @@
 
 #include "anomaly/shape.h"
 #include "common/format.h"
+#include "common/text.h"
 #include "common/threads.h"
 #include "common/wire.h"
 
@@ -113,8 +114,7 @@ const char *config_word(const char *words, size_t place, size_t *length) {
 }
 
 void config_words_add(char words[CONFIG_TEXT_SIZE], const char *word) {
-    size_t used = strlen(words);
-    snprintf(words + used, CONFIG_TEXT_SIZE - used, "%s%s", used ? "|" : "", word);
+    text_append(words, CONFIG_TEXT_SIZE, "%s%s", *words ? "|" : "", word);
 }
 
 size_t config_words_count(const char *words) {
@@ -124,7 +124,7 @@ size_t config_words_count(const char *words) {
     return count;
 }
 
-void config_words_list(const char *words, char *text, size_t size) {
+const char *config_words_list(const char *words, char *text, size_t size) {
     struct config_text to = {.text = text, .size = size};
     *text = 0;
     for (const char *w = words; *w;) {
@@ -132,6 +132,7 @@ void config_words_list(const char *words, char *text, size_t size) {
         config_add(&to, "%s%.*s", w == words ? "" : w[length] ? ", " : " or ", (int)length, w);
         w += length + (w[length] == '|');
     }
+    return text;
 }
 
 /* The number of edits (insert, delete, replace, swap neighbours) from `a` to `b`, for short
@@ -703,8 +704,7 @@ static void shape_print(const struct config_key *key, const void *where, struct 
 const struct value_type value_shape = {
     "list of numbers",         "three whole numbers from $low to $high, as in [1, 28, 28]",
     sizeof(struct grid_shape), .add = shape_add,
-    .read = shape_read,
-    .print = shape_print};
+    .read = shape_read,        .print = shape_print};
 
 /* "0,2-5" as in taskset(1): ascending ranges. */
 static bool cpus_good(const char *text) {

@@ -195,8 +195,8 @@ const char *config_word(const char *words, size_t place, size_t *length);
 size_t config_words_count(const char *words);
 void config_words_add(char words[CONFIG_TEXT_SIZE], const char *word);
 
-/* Format as "a, b or c". */
-void config_words_list(const char *words, char *text, size_t size);
+/* Format as "a, b or c". Returns `text`. */
+const char *config_words_list(const char *words, char *text, size_t size);
 
 /* ` (did you mean "WORD"?)` with a word of similar spelling; "" without one, or if it is equal.
    Returns `meant`. */

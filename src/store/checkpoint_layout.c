@@ -216,19 +216,11 @@ void checkpoint_layout_close(struct checkpoint_layout *layout) {
 /* ---- What differs in a file ---- */
 
 void checkpoint_warn(struct checkpoint_report *report, const char *format, ...) {
-    size_t used = strlen(report->warning);
-    char *end = report->warning + used;
-    size_t room = sizeof report->warning - used;
-    va_list arguments;
-    if (used && room > sizeof "; ") {
-        memcpy(end, "; ", sizeof "; ");
-        end += 2;
-        room -= 2;
-    }
-    va_start(arguments, format);
-    vsnprintf(end, room, format, arguments);
-    va_end(arguments);
-    text_clean(end);
+    char text[sizeof report->warning];
+    TEXT_FORMAT(text, sizeof text, format);
+    text_clean(text);
+    text_append(report->warning, sizeof report->warning, "%s%s", *report->warning ? "; " : "",
+                text);
 }
 
 /* Files contain the hash of prefixes as arrays of this size. */

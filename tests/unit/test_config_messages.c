@@ -99,6 +99,15 @@ static void test_ranking(void **state) {
     assert_int_equal(r->objective, RANKING_SOFTMAX);
     assert_int_equal(r->kind, INPUT_SYMBOL);
     assert_int_equal(r->size, 20);
+    char text[MODEL_SUMMARY_SIZE];
+    c = good(BOTH(", {name: y, " CANDIDATES ", candidates: {kind: real, size: 4, layers: [{cell: "
+                  "dense, size: 8}]}}"),
+             NULL);
+    model_summary(&c.architecture, text);
+    assert_string_equal(text, "symbol 9 embedded in 5 > gru 7 norm > last of a message | next > "
+                              "lstm 6 norm > softmax 9, next | before > lstm 6 norm > softmax 9, "
+                              "previous | y > ranking 5 among 6 of (real 4 > dense 8 relu norm), "
+                              "given");
     c = good(VECTORS(CANDIDATES ", score: cosine, candidates: {kind: real, size: 2}"), NULL);
     assert_true(r->temperature == 0.1);
 }

@@ -29,6 +29,7 @@
 #include "common/format.h"
 #include "common/json_member.h"
 #include "common/keys.h"
+#include "common/text.h"
 #include "common/wire.h"
 #include "tools/shared/ending.h"
 #include "tools/shared/tool.h"
@@ -737,17 +738,16 @@ static char *format_line(char line[LINE_SIZE], const struct watcher *w, const st
                          double unix_offset) {
     static const char *const words[] = {"ALERT", "STILL", "over ", "passed"};
     char date[FORMAT_SIZE], where[WHERE_SIZE];
-    int length =
-        snprintf(line, LINE_SIZE, "%s %s %s %s: %s", format_date(date, alert->now + unix_offset),
-                 words[alert->state], name_of(w), alert_names[alert->kind], alert->text);
-    if (*alert->note && length < LINE_SIZE)
-        length += snprintf(line + length, LINE_SIZE - (size_t)length, "; \"%s\"", alert->note);
+    snprintf(line, LINE_SIZE, "%s %s %s %s: %s", format_date(date, alert->now + unix_offset),
+             words[alert->state], name_of(w), alert_names[alert->kind], alert->text);
+    if (*alert->note)
+        text_append(line, LINE_SIZE, "; \"%s\"", alert->note);
     format_where(where, w, alert);
-    if (*where && length < LINE_SIZE)
-        length += snprintf(line + length, LINE_SIZE - (size_t)length, " (%s)", where);
-    if (alert->times > (alert->state != ALERT_PASSED) && length < LINE_SIZE)
-        snprintf(line + length, LINE_SIZE - (size_t)length, "; %llu time%s since it was reported",
-                 (unsigned long long)alert->times, alert->times == 1 ? "" : "s");
+    if (*where)
+        text_append(line, LINE_SIZE, " (%s)", where);
+    if (alert->times > (alert->state != ALERT_PASSED))
+        text_append(line, LINE_SIZE, "; %llu time%s since it was reported",
+                    (unsigned long long)alert->times, text_s(alert->times));
     return line;
 }
 

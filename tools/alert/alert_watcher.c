@@ -235,7 +235,7 @@ static void restart(struct drift *d) {
     adwin_open(&d->adwin, d->limits.adwin_delta);
 }
 
-void drift_open(struct drift *d, const struct drift_limits *limits) {
+static void drift_open(struct drift *d, const struct drift_limits *limits) {
     *d = (struct drift){.limits = *limits};
     restart(d);
 }
@@ -574,15 +574,10 @@ static const char *reasons(const json_t *body, char text[REASONS_SIZE]) {
     json_t *by = json_object_get(body, "rejected_by"), *count;
     const char *reason;
     char clean[FORMAT_SIZE];
-    size_t used = 0;
     *text = '\0';
-    json_object_foreach(by, reason, count) {
-        int length = snprintf(text + used, REASONS_SIZE - used, "%s%s %.0f", used ? ", " : ": ",
-                              text_copy(clean, sizeof clean, reason), json_number_value(count));
-        used += (size_t)length;
-        if (used >= REASONS_SIZE)
-            break;
-    }
+    json_object_foreach(by, reason, count)
+        text_append(text, REASONS_SIZE, "%s%s %.0f", *text ? ", " : ": ",
+                    text_copy(clean, sizeof clean, reason), json_number_value(count));
     return text;
 }
 

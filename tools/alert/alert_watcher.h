@@ -158,8 +158,6 @@ struct drift {
     int block_count;
 };
 
-void drift_open(struct drift *drift, const struct drift_limits *limits);
-
 /* Whether the loss has risen over the whole trend: TREND_VALUES blocks with a slope of at least
    DRIFT_RISING standard errors, and a rise of a tenth of the loss or 0.1 nats. */
 #define DRIFT_RISING 5.0

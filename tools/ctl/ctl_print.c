@@ -231,14 +231,12 @@ static void print_vocabulary(const char *name, const json_t *words) {
     size_t n;
     member_number(words, "size", &counts[0]);
     member_number(words, "capacity", &counts[1]);
-    size_t length =
-        (size_t)snprintf(text, sizeof text, "%s of %s", format_grouped(numbers[0], counts[0]),
-                         format_grouped(numbers[1], counts[1]));
+    snprintf(text, sizeof text, "%s of %s", format_grouped(numbers[0], counts[0]),
+             format_grouped(numbers[1], counts[1]));
     json_array_foreach(json_object_get(words, "newest"), n, word) {
         const char *one = json_string_value(word);
-        if (one && length < sizeof text)
-            length += (size_t)snprintf(text + length, sizeof text - length, "%s%s",
-                                       n ? ", " : ", newest ", one);
+        if (one)
+            text_append(text, sizeof text, "%s%s", n ? ", " : ", newest ", one);
     }
     print_value(text_copy(title, sizeof title, name), text, "");
 }
