@@ -236,14 +236,16 @@ static void play_step(struct engine *e, const struct plan *plan, size_t i, float
         memcpy(output, a, e->model->outputs * sizeof(float));
 }
 
-/* The loss of a step with output a and h: one that is late is computed from h, by today's
-   parameters. */
-static double loss_of(struct engine *e, const struct model_head *head, const float *a,
-                      const float *h, const union value *y, float *ranks) {
-    return !head->late    ? e->kernels->loss(e->model, head, a + head->at, y, 1.0f, NULL,
-                                             e->network.loss_scratch)
-           : head->scored ? e->kernels->rank(&e->network, head, h, y, ranks)
-                          : e->kernels->write(&e->network, head, h, y);
+/* The loss of a late head, from h of the step and by today's parameters. */
+static double late_loss(struct engine *e, const struct model_head *head, const float *h,
+                        const union value *y, float *ranks) {
+    return head->scored ? e->kernels->rank(&e->network, head, h, y, ranks)
+                        : e->kernels->write(&e->network, head, h, y);
+}
+
+static double loss_of(const struct engine *e, const struct model_head *head, const float *a,
+                      const union value *y) {
+    return e->kernels->loss(e->model, head, a + head->at, y, 1.0F, NULL, e->network.loss_scratch);
 }
 
 /* The bank of a head that ranks; NULL: it does not. */
@@ -269,9 +271,13 @@ static double play_score(struct engine *e, const struct operation *o, const unio
     float *s = slot(e, o->slot);
     const struct model_head *head = &e->model->heads[o->horizon];
     const float *a = slot_output(&e->layout, s, o->position);
-    if (!head->late)
+    double loss;
+    if (head->late) {
+        loss = late_loss(e, head, slot_solved(&e->layout, s, o->position), y, scored);
+    } else {
         memcpy(scored, a + head->at, head->scored * sizeof(float));
-    double loss = loss_of(e, head, a, slot_solved(&e->layout, s, o->position), y, scored);
+        loss = loss_of(e, head, a, y);
+    }
     if (o->learn)
         keep_target(e, o, y, loss);
     return loss;
@@ -312,10 +318,12 @@ static void probe(struct engine *e, const struct network_steps *steps,
     e->kernels->forward(n, steps, targets->from);
     for (size_t k = targets->from * horizons; k < steps->count * horizons; k++) {
         size_t position = network_position(n, steps->first, k / horizons);
-        if (e->targets[k])
-            loss += (double)e->model->heads[k % horizons].weight *
-                    loss_of(e, &e->model->heads[k % horizons], n->output + position * n->padded,
-                            top_output(n, position), e->targets[k], NULL);
+        const struct model_head *head = &e->model->heads[k % horizons];
+        const union value *y = e->targets[k];
+        if (y)
+            loss += (double)head->weight *
+                    (head->late ? late_loss(e, head, top_output(n, position), y, NULL)
+                                : loss_of(e, head, n->output + position * n->padded, y));
     }
     result->plasticity = activity_removed(before, loss / (double)targets->terms);
     measure_growth(e->kernels, n, result);
