@@ -35,6 +35,7 @@ struct engine {
     float *slots;             /* (options.slots, layout.size) */
     struct solution solution; /* of a solved output */
     uint64_t updates;
+    size_t longest_run;                    /* STEPs that are computed together */
     size_t newest;                         /* ring position of the newest step */
     size_t ahead;                          /* steps of the plan that are already computed */
     bool stale;                            /* the units' deviations must be recomputed */
@@ -110,6 +111,8 @@ static int cpu_open(struct engine **engine, const struct model *model,
                      optimizer_moments(&options->optimizer), options->threads, error))
         goto fail;
     e->layout = slot_lay_out(&e->network);
+    /* a reader's arrays hold one message, and MEASURE reads them */
+    e->longest_run = network_reader(&e->network) ? 1 : e->network.ring;
     if (model->solved && solution_open(&e->solution, model, error))
         goto fail;
     e->slots = memory_reserve(options->slots * e->layout.size * sizeof(float));
@@ -143,9 +146,7 @@ fail:
 static size_t run_length(const struct engine *e, const struct plan *plan, size_t i) {
     uint32_t slot = plan->operations[i].slot;
     size_t position = plan->operations[i].position, count = 0;
-    /* a reader's arrays hold one message, and MEASURE reads them */
-    size_t most = network_reader(&e->network) ? 1 : e->network.ring;
-    for (; i < plan->count && count < most; i++) {
+    for (; i < plan->count && count < e->longest_run; i++) {
         const struct operation *o = &plan->operations[i];
         if (o->kind == OPERATION_MEASURE || (o->kind == OPERATION_SCORE && o->slot == slot))
             continue;

@@ -28,27 +28,36 @@ void parts_collect(struct part_host *host) {
     }
 }
 
-void parts_fill_input(struct part_host *host, struct step *step) {
+static inline void fill_input(struct part_host *host, struct step *step) {
+    memcpy(step->values, step->x, host->model->x_size * sizeof *step->values);
+    PARTS_EACH(host, part, input)
+    part->kind->input(part->self, step);
+}
+
+static void fill_message(struct part_host *host, struct step *step) {
     const struct model *model = host->model;
     const void *x = step->x;
     union value *row = step->input, *values = step->values == row ? NULL : step->values;
     size_t atoms = step->example->atoms, used = 1 + atoms * model->features_atom;
-    step->original = x;
-    step->seen = row;
-    for (size_t n = 0; n < atoms || n == 0; n++) {
-        step->x = unaligned_at(x, n * model->x_size);
-        step->input = row + (atoms > 0) + n * model->features_atom;
-        step->values = values ? values : step->input;
-        memcpy(step->values, step->x, model->x_size * sizeof *step->values);
-        PARTS_EACH(host, part, input)
-        part->kind->input(part->self, step);
-    }
-    if (!atoms)
-        return;
     row->id = (uint32_t)atoms;
+    for (size_t n = 0; n < atoms; n++) {
+        step->x = unaligned_at(x, n * model->x_size);
+        step->input = row + 1 + n * model->features_atom;
+        step->values = values ? values : step->input;
+        fill_input(host, step);
+    }
     memset(row + used, 0, (model->features - used) * sizeof *row);
     step->x = x;
     step->original = step->seen = step->input = step->values = row;
+}
+
+void parts_fill_input(struct part_host *host, struct step *step) {
+    step->original = step->x;
+    step->seen = step->input;
+    if (step->example->atoms)
+        fill_message(host, step);
+    else
+        fill_input(host, step);
 }
 
 int parts_gather(struct gathered *gathered, const struct planned *example, const void *rows,
