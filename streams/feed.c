@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/text.h"
 #include "feed_delivery.h"
 #include "sources/feed_input.h"
 
@@ -303,39 +304,35 @@ static int start(struct feeder *feeder, struct error *error) {
 
 /* A source may have an error after many good examples. */
 static void count_good(const struct feeder *feeder, struct error *error) {
-    size_t used = strlen(error->text);
     unsigned long long examples = feeder->delivery.progress.examples;
     if (error->status == EX_DATAERR && examples > 0)
-        snprintf(error->text + used, sizeof error->text - used,
-                 "; %llu good example%s before it %s", examples, examples == 1 ? "" : "s",
-                 feeder->settings->print ? examples == 1 ? "was printed" : "were printed"
-                 : examples == 1         ? "was sent"
-                                         : "were sent");
+        text_append(error->text, sizeof error->text, "; %llu good example%s before it %s %s",
+                    examples, text_s(examples), examples == 1 ? "was" : "were",
+                    feeder->settings->print ? "printed" : "sent");
 }
 
 /* Prints the options that send the same examples with the same numbers again. */
 static void print_identity(const struct feeder *feeder, char text[IDENTITY_SIZE]) {
     const struct feed_call *common = &feeder->settings->common;
-    int used = 0;
+    *text = '\0';
     if (common->to.producer)
-        used = snprintf(text, IDENTITY_SIZE, "--producer %llx ",
-                        (unsigned long long)common->to.producer);
-    snprintf(text + used, IDENTITY_SIZE - (size_t)used, "--epoch %lu",
-             (unsigned long)common->epoch);
+        text_append(text, IDENTITY_SIZE, "--producer %llx ",
+                    (unsigned long long)common->to.producer);
+    text_append(text, IDENTITY_SIZE, "--epoch %lu", (unsigned long)common->epoch);
 }
 
 /* Another call can send the unacknowledged and remaining examples, unless they were samples. */
 static void report_epoch(const struct feeder *feeder, int status, bool interrupted,
                          struct error *error) {
-    size_t used = strlen(error->text);
     char identity[IDENTITY_SIZE];
     bool again = feeder->settings->common.to.kind == RUNNEL_ROUTER && !feeder->settings->print;
     if (feeder->source->type->live || feeder->source->type->settled)
         return; /* the broker keeps unacknowledged messages */
     print_identity(feeder, identity);
     if (status < 0 && error->status == EX_TEMPFAIL)
-        snprintf(error->text + used, sizeof error->text - used,
-                 "; to learn them, repeat the call with %s (nothing is learned twice)", identity);
+        text_append(error->text, sizeof error->text,
+                    "; to learn them, repeat the call with %s (nothing is learned twice)",
+                    identity);
     else if (status == 0 && interrupted && again && feeder->delivery.progress.examples > 0)
         feed_print(
             "interrupted; to learn the rest, repeat the call with %s (nothing is learned twice)",

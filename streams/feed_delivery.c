@@ -188,11 +188,10 @@ static char *quoted(const char *bytes, size_t size) {
 }
 
 static void print_word(const char **word) {
-    size_t size = (unsigned char)**word;
-    char *text = quoted(*word + 1, size);
+    char *text = quoted(*word + 1, (unsigned char)**word);
     fputs(text ? text : "null", stdout);
     free(text);
-    *word += 1 + size;
+    *word += 1 + (unsigned char)**word;
 }
 
 /* `word`: the next one, if numbers are words. */

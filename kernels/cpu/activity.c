@@ -49,6 +49,8 @@ void activity_add(const struct network *n, size_t position) {
     double age = ++n->activity[0];
     for (size_t c = 0; c < n->model->chain_count; c++) {
         const struct network *chain = n->chains[c];
+        if (c && !chain->ran) /* its arrays are those of an earlier target */
+            continue;
         for (size_t k = 0; k < chain->layer_count; k++) {
             const struct network_layer *l = &chain->layers[k];
             add_layer(network_head(chain, k), l->output + network_newest(chain, position) * l->wide,

@@ -258,13 +258,17 @@ static struct bank *bank_of(const struct engine *e, const struct model_head *hea
 /* Keeps a target to learn from. One without others to rank it among only comes into the bank. */
 static void keep_target(struct engine *e, const struct operation *o, const union value *y,
                         double loss) {
-    float *s = slot(e, o->slot);
-    struct bank *bank = e->model->late ? bank_of(e, &e->model->heads[o->horizon]) : NULL;
+    float *s = slot(e, o->slot), *kept = slot_target(&e->layout, s, o->position, o->horizon);
+    const struct model_head *head = &e->model->heads[o->horizon];
+    struct bank *bank = e->model->late ? bank_of(e, head) : NULL;
     *slot_learned(&e->layout, s, o->position, o->horizon) = !bank || loss == loss;
-    memcpy(slot_target(&e->layout, s, o->position, o->horizon), y,
-           e->layout.target_size * sizeof *y);
-    if (bank)
-        bank_put(bank, y);
+    memcpy(kept, y, head->target_size * sizeof *y);
+    if (!bank)
+        return;
+    bool numbers = !output_has_classes(model_output(e->model, head->output));
+    for (size_t k = 0; numbers && k < head->target_size; k++)
+        kept[k] = formula_finite(kept[k]); /* others are ranked among it for long */
+    bank_put(bank, (const union value *)kept);
 }
 
 static double play_score(struct engine *e, const struct operation *o, const union value *y,
@@ -387,6 +391,19 @@ static struct update_result play_update(struct engine *e, const struct plan *pla
     return result;
 }
 
+/* Copies what is published of a step besides outputs, from the network's arrays. */
+static void keep_results(const struct engine *e, const struct plan *plan,
+                         const struct results *results, size_t step) {
+    const struct network *n = &e->network;
+    size_t weights = input_weights(&e->model->architecture.input);
+    if (plan->hidden)
+        memcpy(results->hidden + step * n->width, top_output(n, e->newest),
+               n->width * sizeof(float));
+    if (plan->outputs && weights && results->attention)
+        memcpy(results->attention + step * weights, network_reader(n)->pooled,
+               weights * sizeof(float));
+}
+
 static int cpu_play(struct engine *e, const struct plan *plan, const struct results *results,
                     struct error *error) {
     (void)error;
@@ -406,6 +423,7 @@ static int cpu_play(struct engine *e, const struct plan *plan, const struct resu
             break;
         case OPERATION_STEP:
             play_step(e, plan, i, plan->outputs ? results->outputs + steps * outputs : NULL);
+            keep_results(e, plan, results, steps);
             steps++;
             break;
         case OPERATION_SCORE:

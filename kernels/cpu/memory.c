@@ -389,8 +389,9 @@ static void hand_out_block(struct arena *arena, struct network *n, size_t blocks
 
 static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     bool learned = n->form == FORM_EMBEDDED || n->form == FORM_ENCODED; /* gets a gradient */
-    size_t rows = n->padded, padded = learned ? matrix_pad(n->inputs) : 0;
-    size_t panels = matrix_panels(rows), patches = 0;
+    size_t rows = n->padded, padded = most(n->wide, learned ? matrix_pad(n->inputs) : 0);
+    size_t panels = most(matrix_panels(rows), matrix_panels(matrix_pad(n->chain->state_size)));
+    size_t patches = 0;
     size_t together = most(n->ring, n->window * n->positions);
     size_t gathered = 0, residual = 0;
     for (size_t k = 0; k < n->layer_count; k++) {

@@ -197,6 +197,7 @@ struct network {
     float *scores;              /* (ring,) of candidates */
     size_t held;  /* reader: position of the step whose atoms are in its arrays; SIZE_MAX: none */
     size_t count; /* atoms of the newest run */
+    bool ran;     /* writer, tower: since the newest backward began */
 
     /* Threads that share a product or the optimizer's step of a large network: split.h. */
     struct threads *threads;        /* NULL: only the engine's own */

@@ -284,6 +284,8 @@ struct network_gradient network_backward(struct network *n, const struct network
     bool chains = n->model->chain_count > 1, reads = network_reader(n);
     size_t zeros = chains ? 0 : n->vectors; /* other matrices are written */
     memset(n->gradient + zeros, 0, (n->trained - zeros) * sizeof(float));
+    for (size_t k = 1; k < n->model->chain_count; k++)
+        n->chains[k]->ran = n->chains[k]->chain->kind == CHAIN_READER;
     struct network_gradient g = backward_output(n, steps, targets);
     g.squares = chain_backward(n, steps, reads, g.squares);
     for (size_t t = reads ? steps->count : 0; t-- > 0;)

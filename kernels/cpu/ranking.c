@@ -31,6 +31,7 @@ static struct ranked ranked_of(const struct network *n, const struct model_head 
     for (size_t k = 0; k < others; k++)
         tower->atoms[k + 1] = bank->targets + bank->others[k] * bank->size;
     tower->count = others + 1;
+    tower->ran = true;
     return (struct ranked){
         tower, output, &output->ranking, others + 1, output->size, q, 0,
     };
@@ -150,8 +151,12 @@ double ranking_loss(struct network *n, const struct model_head *head, const floa
     return objective(&r);
 }
 
-/* d, the gradient of a normalized vector a / norm, becomes that of a. */
+/* d, the gradient of a normalized vector a / norm, becomes that of a: 0 if a has no direction. */
 static void normalized_backward(float *d, const float *a, float norm, size_t size) {
+    if (norm <= LEAST_NORM) {
+        memset(d, 0, size * sizeof *d);
+        return;
+    }
     float along = vector_dot(d, a, size) / (norm * norm);
     for (size_t i = 0; i < size; i++)
         d[i] = (d[i] - along * a[i]) / norm;

@@ -30,6 +30,7 @@ static struct written written_of(const struct network *n, const struct model_hea
     for (size_t i = 0; i < count; i++)
         writer->atoms[i] = y + 1 + i * size;
     writer->count = count + classes;
+    writer->ran = true;
     return (struct written){
         .writer = writer,
         .count = count,

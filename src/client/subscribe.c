@@ -318,7 +318,7 @@ static bool parse(struct runnel_subscriber *s, zmq_msg_t frames[FRAMES_MAX], int
     if (topic == TOPICS)
         return false;
     news->topic = topic_names[topic];
-    if (size > BODY_MAX && topic != TOPIC_PREDICTION) {
+    if (size > BODY_MAX && topic != TOPIC_PREDICTION && topic != TOPIC_VECTOR) {
         news->problem = "the message is larger than 1 MiB";
         return true;
     }

@@ -520,7 +520,7 @@ static int report_missing(const struct consume *consume, struct error *error) {
     const struct consume_partition *first = NULL;
     const uint64_t now = clock_ns();
     char names[MISSING_SHOWN * CONSUME_NAME_SIZE] = "", more[MORE_SIZE] = "";
-    size_t count = 0, used = 0;
+    size_t count = 0;
     bool due = false;
     for (size_t n = 0; n < redis->reading_count; n++) {
         const struct consume_partition *p = redis->reading[n];
@@ -529,8 +529,7 @@ static int report_missing(const struct consume *consume, struct error *error) {
         due |= now - p->missing >= LOOK_NS;
         first = first ? first : p;
         if (count++ < MISSING_SHOWN)
-            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s",
-                                     count > 1 ? ", " : "", p->stream);
+            text_append(names, sizeof names, "%s%s", count > 1 ? ", " : "", p->stream);
     }
     char mistaken[MISTAKEN_SIZE];
     if (!due)

@@ -284,6 +284,7 @@ const char *field_need_text(enum field_need need) {
         [NEED_OUTPUTS] = "`model.outputs`",
         [NEED_RANKS] = "`ranking`",
         [NEED_MESSAGES] = "`sequence`",
+        [NEED_CHAINS] = "`sequence`, `ranking`",
     };
     return texts[need];
 }

@@ -103,6 +103,7 @@ enum field_need {
     NEED_OUTPUTS,      /* a list of outputs */
     NEED_RANKS,        /* a ranking */
     NEED_MESSAGES,     /* messages that are read or written */
+    NEED_CHAINS,       /* other layers than those of `model.layers` */
     FIELD_NEEDS,
 };
 #define FIELD_HAS(need) (1u << (need)) /* the condition's bit in a set */

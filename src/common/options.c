@@ -41,15 +41,14 @@ static void options_collect(struct options_rows *rows, const struct command_line
 }
 
 const char *options_names(char text[OPTIONS_NAMES_SIZE], const struct command_line *line) {
-    size_t used = 0, count = 0;
-    while (line->commands[count])
-        count++;
-    for (size_t i = 0; i < count && used < OPTIONS_NAMES_SIZE; i++)
-        used += (size_t)snprintf(text + used, OPTIONS_NAMES_SIZE - used, "%s%s",
-                                 i == 0           ? ""
-                                 : i + 1 == count ? " or "
-                                                  : ", ",
-                                 line->commands[i]->name);
+    const struct command_row *const *commands = line->commands;
+    *text = 0;
+    for (size_t i = 0; commands[i]; i++)
+        text_append(text, OPTIONS_NAMES_SIZE, "%s%s",
+                    i == 0            ? ""
+                    : commands[i + 1] ? ", "
+                                      : " or ",
+                    commands[i]->name);
     return text;
 }
 
@@ -138,17 +137,17 @@ static int parse_choice(void *value, const struct option_row *row, const char *t
     char expected[LINE_SIZE / 4] = "";
     int number = 0;
     for (const char *word = row->words; *word; number++) {
-        size_t size = strcspn(word, " "), used = strlen(expected);
+        size_t size = strcspn(word, " ");
         if (strlen(text) == size && !strncmp(word, text, size)) {
             memcpy(value, &number, sizeof number);
             return 0;
         }
         const char *next = word + size + (word[size] == ' ');
-        snprintf(expected + used, sizeof expected - used, "%s%.*s",
-                 !used   ? ""
-                 : *next ? ", "
-                         : " or ",
-                 (int)size, word);
+        text_append(expected, sizeof expected, "%s%.*s",
+                    !*expected ? ""
+                    : *next    ? ", "
+                               : " or ",
+                    (int)size, word);
         word = next;
     }
     return wrong(row, text, error, "%s", expected);

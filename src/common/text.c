@@ -101,3 +101,8 @@ char *text_file_name(char *name, size_t size, const char *text) {
     name[i] = '\0';
     return name;
 }
+
+void text_append(char *text, size_t size, const char *format, ...) {
+    size_t used = strlen(text);
+    TEXT_FORMAT(text + used, size - used, format);
+}

@@ -28,6 +28,10 @@ char *text_quote(char text[TEXT_QUOTE_SIZE], const void *bytes, size_t size);
    `size`. Returns `name`. */
 char *text_file_name(char *name, size_t size, const char *text);
 
+/* Append to a terminated text of `size` bytes, cut to it. */
+void text_append(char *text, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* Write the arguments after `format`, a parameter of the calling function, cut to `size`. */
 #define TEXT_FORMAT(text, size, format)                                                            \
     do {                                                                                           \

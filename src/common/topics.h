@@ -11,12 +11,13 @@
     TOPIC(LOSS, "loss")                                                                            \
     TOPIC(STATE, "state")                                                                          \
     TOPIC(PREDICTION, "prediction")                                                                \
+    TOPIC(VECTOR, "vector")                                                                        \
     TOPIC(EVENT, "event")
 
 #define TOPIC_NUMBER(number, name) TOPIC_##number,
 enum topic { TOPIC_LIST(TOPIC_NUMBER) TOPICS };
 
-/* " status loss state prediction event", a literal. */
+/* " status loss state prediction vector event", a literal. */
 #define TOPIC_WORD(number, name) " " name
 #define TOPIC_WORDS TOPIC_LIST(TOPIC_WORD)
 

@@ -241,6 +241,7 @@ struct config {
     uint64_t statistics_every; /* examples between two `loss` messages */
     double statistics_seconds; /* limit while examples are learned; 0 = no limit */
     enum predictions predictions;
+    bool vectors;                   /* publish h of every step */
     uint64_t statistics_plasticity; /* updates between two checks; 0 = none */
     uint64_t statistics_top;        /* words in a prediction of classes */
     struct publish_config publish;

@@ -679,13 +679,9 @@ static bool squares(const struct loss_kind *kind) {
 static int check_forecast_output(struct reading *reading) {
     const struct config *config = &reading->draft.config;
     const struct output *output = output_of(reading);
-    const struct loss_kind *kind = loss_kind(output->loss);
     char text[CONFIG_TEXT_SIZE];
-    if (output->solved && !squares(kind))
-        return config_fail(reading, "model.output.readout", "rls requires loss: %s, got loss: %s",
-                           config_losses(squares, text), kind->name);
-    if (config_expect(reading, squares(kind), "model.output.loss", NULL, "%s with scale: forecast",
-                      config_losses(squares, text)) ||
+    if (config_expect(reading, squares(loss_kind(output->loss)), "model.output.loss", NULL,
+                      "%s with scale: forecast", config_losses(squares, text)) ||
         config_expect(reading, output->target == TARGET_NEXT, "model.output.target", NULL,
                       "next with scale: forecast") ||
         config_expect(reading, output->relative != RELATIVE_TRUE, "model.output.relative", NULL,

@@ -428,6 +428,10 @@ static int check_paths(struct reading *reading) {
 int config_check_daemon(struct reading *reading) {
     static int (*const checks[])(struct reading *) = {check_sockets,  check_consume, check_publish,
                                                       check_security, check_journal, check_paths};
+    const struct config *config = &reading->draft.config;
+    if (config->vectors && !strncmp(config->device, "cuda", strlen("cuda")))
+        return config_fail(reading, "device", "expected cpu with statistics.vectors, got %s",
+                           config->device);
     for (size_t n = 0; n < sizeof checks / sizeof *checks; n++)
         if (checks[n](reading) != 0)
             return -1;

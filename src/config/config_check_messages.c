@@ -67,7 +67,6 @@ static int check_refused(const struct reading *reading) {
         {"model.output.ahead", is_later(&output->ahead), OUTPUT},
         {"model.output.scale", output->scale != SCALE_NONE, OUTPUT},
         {"model.output.skip", output->skip, OUTPUT | READS},
-        {"model.output.readout", output->solved, OUTPUT | READS},
         {"model.output.sequence.embedding", output->sequence.embedding, NUMBERS},
         {"model.output.candidates.layers", ranking->layer_count, SYMBOLS},
         {"anomaly.shape", config->anomaly.shape > 0, READS},
@@ -85,11 +84,15 @@ static bool can_be_written(const struct loss_kind *kind) {
     return !kind->ranks && !loss_has_components(kind);
 }
 
+static bool has_section(const struct reading *reading, const char *section) {
+    return config_section_given(reading, section) || config_given_below(reading, section);
+}
+
 /* Keys of a message require its layers. */
 static int check_sections(const struct reading *reading, bool read, bool written) {
-    const char *section = !read && config_given_below(reading, reader)      ? reader
-                          : !written && config_given_below(reading, writer) ? writer
-                                                                            : NULL;
+    const char *section = !read && has_section(reading, reader)      ? reader
+                          : !written && has_section(reading, writer) ? writer
+                                                                     : NULL;
     return section ? config_fail(reading, CONFIG_PATH("%s.layers", section),
                                  "missing; expected a list of 1 to %d layers", SEQUENCE_LAYERS_MAX)
                    : 0;

@@ -13,6 +13,9 @@
 
 #define AT(member) offsetof(struct draft, config.member)
 #define IN_LAYER(member) (AT(architecture.layers) + offsetof(struct layer, member))
+#define IN_INPUT(member) AT(architecture.input.member)
+#define IN_OUTPUT(member) AT(architecture.output.member)
+#define IN_RANKING(member) AT(architecture.output.ranking.member)
 #define IN_DRAFT(member) offsetof(struct draft, member)
 
 #define INPUT_SCALE "model.input.scale"
@@ -95,13 +98,13 @@ static struct config_key rows[] = {
      .what = "file of tensors to start from", .example = "start.safetensors",
      .more = "It replaces the random starting weights. `runnel-ctl export` writes such a file "
              "(safetensors). For a model with vocabularies it contains their words."},
-    {"model.input.kind", &value_word, AT(architecture.input.kind),
+    {"model.input.kind", &value_word, IN_INPUT(kind),
      .meanings = "a vector of numbers|one symbol of an alphabet, such as a byte of a text",
      .flags = KEY_REQUIRED | KEY_DIGEST, .what = "kind of an input", .example = "real"},
-    {"model.input.size", &value_size, AT(architecture.input.size), RANGE(1, INPUT_MAX),
+    {"model.input.size", &value_size, IN_INPUT(size), RANGE(1, INPUT_MAX),
      .flags = KEY_REQUIRED | KEY_DIGEST, .what = "numbers in an input, or size of the alphabet",
      .example = "8"},
-    {"model.input.vocabulary.capacity", &value_size, AT(architecture.input.vocabulary.capacity),
+    {"model.input.vocabulary.capacity", &value_size, IN_INPUT(vocabulary.capacity),
      RANGE(0, VOCABULARY_MAX), .fallback = "0", WHEN("model.input.kind", "symbol"),
      .flags = KEY_ADDED, .unit = "words",
      .what = "words that get a symbol each, in order of appearance, 0 = no vocabulary",
@@ -109,33 +112,31 @@ static struct config_key rows[] = {
      .more = "Inputs are then words, such as `\"web-3\"` in JSON, and `size` must not be given: "
              "the alphabet has one symbol for each word and one for unknown words. With `target: "
              "next` the words are also the classes."},
-    {"model.input.vocabulary.unknown", &value_choice, AT(architecture.input.vocabulary.reject),
+    {"model.input.vocabulary.unknown", &value_choice, IN_INPUT(vocabulary.reject),
      .words = "share|reject",
      .meanings = "it gets the symbol for unknown words|its example is rejected and counted as "
                  "`vocabulary`", .fallback = "share", WHEN("model.input.kind", "symbol"),
      .flags = KEY_ADDED, .what = "treatment of a word beyond the capacity", .example = "share"},
-    {"model.input.vocabulary.forget", &value_choice, AT(architecture.input.vocabulary.lru),
-     .words = "none|lru",
+    {"model.input.vocabulary.forget", &value_choice, IN_INPUT(vocabulary.lru), .words = "none|lru",
      .meanings = "no word is forgotten|a new word replaces the least recently used one and begins "
                  "with starting values", .fallback = "none", WHEN("model.input.kind", "symbol"),
      .flags = KEY_ADDED, .what = "word to forget when all symbols are in use", .example = "none"},
-    {"model.input.hash", &value_size, AT(architecture.input.hash), RANGE(0, INPUT_MAX),
+    {"model.input.hash", &value_size, IN_INPUT(hash), RANGE(0, INPUT_MAX),
      .fallback = "0", WHEN("model.input.kind", "symbol"), .flags = KEY_ADDED,
      .what = "number of symbols that words are hashed to, 0 = no hashing", .unit = "symbols",
      .example = "4096",
      .more = "Replaces `size` and `vocabulary`. No word is stored, and different words may share a "
              "symbol."},
-    {"model.input.shape", &value_shape, AT(architecture.input.shape), RANGE(1, INPUT_MAX),
-     .fallback = "", .left_out = "none", WHEN("model.input.kind", "real"),
-     .flags = KEY_ADDED | KEY_LONG,
+    {"model.input.shape", &value_shape, IN_INPUT(shape), RANGE(1, INPUT_MAX), .left_out = "none",
+     WHEN("model.input.kind", "real"), .flags = KEY_ADDED | KEY_LONG,
      .what = "channels, rows and columns of the numbers of an input, in this order",
      .example = "[1, 28, 28]",
      .more = "Their product is `size`. Layers with `cell: conv` need it."},
-    {"model.input.embedding", &value_size, AT(architecture.input.embedding),
+    {"model.input.embedding", &value_size, IN_INPUT(embedding),
      RANGE(0, LAYER_SIZE_MAX), .fallback = "0", WHEN("model.input.kind", "symbol"),
      .flags = KEY_DIGEST, .what = "width of the learned embedding, 0 = one-hot", .example = "16",
      .more = "The model learns a vector of this width for each symbol."},
-    {INPUT_SCALE, &value_word, AT(architecture.input.scale),
+    {INPUT_SCALE, &value_word, IN_INPUT(scale),
      .meanings = "numbers are not scaled|each number is (x - mean) / standard deviation, both over "
                  "all examples so far|each stream's own units for levels, changes and a lag, with "
                  "experts beside the network", .fallback = "none", WHEN("model.input.kind", "real"),
@@ -143,13 +144,13 @@ static struct config_key rows[] = {
      .more = "Targets of `target: next` are scaled in the same way. Predictions and errors are "
              "reported in original units. Set `memory` and `limit`: without them one wild finite "
              "value affects mean and deviation permanently."},
-    {"model.input.memory", &value_count, AT(architecture.input.memory), RANGE(0, MEMORY_MAX),
+    {"model.input.memory", &value_count, IN_INPUT(memory), RANGE(0, MEMORY_MAX),
      .fallback = "0", WHEN("model.input.scale", "standard"), .flags = KEY_ADDED,
      .what = "number of values that mean and deviation remember, 0 = all", .unit = "values",
      .example = "1000",
      .more = "The n-th value has the weight 1/n, but at least 1/memory. Mean and deviation "
              "therefore follow a new level and forget an old one."},
-    {"model.input.limit", &value_real, AT(architecture.input.limit), RANGE(0, LIMIT_MAX),
+    {"model.input.limit", &value_real, IN_INPUT(limit), RANGE(0, LIMIT_MAX),
      .fallback = "0", WHEN("model.input.scale", "standard"), .flags = KEY_ADDED,
      .what = "largest distance of a value from the mean, in deviations, 0 = no limit",
      .unit = "deviations", .example = "30",
@@ -157,11 +158,11 @@ static struct config_key rows[] = {
              "input exceeds it. The limit counts after a column's first 30 values. Of those 30, up "
              "to three values are left out if they are a thousand deviations away from all others. "
              "Mean and deviation of the rest then count as those of 30 values."},
-    {"model.input.missing", &value_choice, AT(architecture.input.hold), .words = "reject|hold",
+    {"model.input.missing", &value_choice, IN_INPUT(hold), .words = "reject|hold",
      .meanings = "the example is rejected and counted|the stream's last value replaces it",
      .fallback = "reject", WHEN("model.input.kind", "real"), .flags = KEY_DIGEST,
      .what = "treatment of a NaN input", .example = "hold"},
-    {"model.input.columns", &value_columns, AT(architecture.input.column_count), .fallback = "",
+    {"model.input.columns", &value_columns, IN_INPUT(column_count),
      .left_out = "none: `kind` and `size` define the input", .flags = KEY_ADDED,
      .what = "columns of an input, in place of `kind` and `size`",
      .example = "[{name: load, kind: real}, {name: host, kind: symbol, size: 8}]",
@@ -172,33 +173,33 @@ static struct config_key rows[] = {
              "each step of `model.output.ahead` in place of the current one. `symbol` has `size` "
              "and `embedding`. `cycle` has `period` and `harmonics`."},
 
-    {"model.input.sequence.layers", &value_layers, AT(architecture.input.sequence.layer_count),
-     .fallback = "", .left_out = "none: an input is one step", .flags = KEY_ADDED,
+    {"model.input.sequence.layers", &value_layers, IN_INPUT(sequence.layer_count),
+     .left_out = "none: an input is one step", .flags = KEY_ADDED,
      .what = "layers that read a message, the list of inputs of one step",
      .example = "[{cell: gru, size: 64}]",
      .more = "They have the keys of `model.layers` and begin with a state of zeros. What follows "
              "learns from one vector a message; `model.layers` may be empty. Not with columns, "
              "`hash`, `time`, scaled or held inputs, presets, or `learning.rule` other than "
              "`tbptt`."},
-    {INPUT_POOL, &value_word, AT(architecture.input.sequence.pool), .fallback = "last",
-     .flags = KEY_ADDED, .what = "method that makes one vector of a message", .example = "attention"},
-    {"model.input.sequence.attention", &value_size, AT(architecture.input.sequence.attention),
+    {INPUT_POOL, &value_word, IN_INPUT(sequence.pool), .fallback = "last", .flags = KEY_ADDED,
+     .what = "method that makes one vector of a message", .example = "attention"},
+    {"model.input.sequence.attention", &value_size, IN_INPUT(sequence.attention),
      RANGE(0, LAYER_SIZE_MAX), .fallback = "0", .when = INPUT_POOL, .unit = "units",
      .left_out = "0, as many as the last of its layers has", .flags = KEY_ADDED,
      .what = "units that compute the score of an output", .example = "64"},
-    {"model.input.sequence.longest", &value_size, AT(architecture.input.sequence.longest),
+    {"model.input.sequence.longest", &value_size, IN_INPUT(sequence.longest),
      RANGE(1, LONGEST_MAX), .fallback = "256", .flags = KEY_ADDED, .unit = "inputs",
      .what = "length of the longest message", .example = "256",
      .more = "A longer one is rejected. Each step of the window takes memory for this many."},
 
-    {"model.input.time", &value_set, AT(architecture.input.time), .words = "gap|day|week|year",
+    {"model.input.time", &value_set, IN_INPUT(time), .words = "gap|day|week|year",
      .meanings = "the logarithm of the time since the stream's last example, standardized|sine and "
                  "cosine of the time of day|sine and cosine of the time of the week|sine and "
                  "cosine of the time of the year", .fallback = CONFIG_EMPTY_SET,
      .left_out = "[], none", .flags = KEY_ADDED,
      .what = "inputs computed from the times of the examples", .example = "[gap, day, week]",
      .more = "These inputs follow all others. For an example without a time they are 0."},
-    {"model.input.time_zone", &value_zone, AT(architecture.input.time_zone), .fallback = "UTC",
+    {"model.input.time_zone", &value_zone, IN_INPUT(time_zone), .fallback = "UTC",
      .flags = KEY_ADDED, .what = "time zone of `day`, `week` and `year` of `model.input.time`",
      .example = "Europe/Berlin",
      .more = "Daylight saving time follows tzdata. The environment variable TZ is ignored."},
@@ -280,104 +281,95 @@ static struct config_key rows[] = {
      .what = "smallest and largest share of its state that a unit keeps of a step at the start",
      .example = "[0.9, 0.999]", .more = "A unit that keeps r remembers about 1 / (1 - r) steps."},
 
-    {OUTPUT_LOSS, &value_word, AT(architecture.output.loss), .flags = KEY_REQUIRED | KEY_DIGEST,
+    {OUTPUT_LOSS, &value_word, IN_OUTPUT(loss), .flags = KEY_REQUIRED | KEY_DIGEST,
      .what = "loss to minimize", .example = "squared", .more = "It also defines the prediction."},
-    {"model.output.size", &value_size, AT(architecture.output.size), RANGE(1, INPUT_MAX),
+    {"model.output.size", &value_size, IN_OUTPUT(size), RANGE(1, INPUT_MAX),
      .left_out = "3 with `loss: mixture`; required with other losses",
      .flags = KEY_DIGEST, .what = "numbers in a target, or number of classes", .example = "8",
      .more = "With `target: next` it is the size of the input; with columns it follows from them."},
-    {"model.output.components", &value_size, AT(architecture.output.components),
+    {"model.output.components", &value_size, IN_OUTPUT(components),
      RANGE(1, COMPONENTS_MAX), .when = OUTPUT_LOSS, .flags = KEY_REQUIRED | KEY_DIGEST,
      .what = "normal distributions in the mixture", .example = "20"},
-    {OUTPUT_TARGET, &value_word, AT(architecture.output.target),
+    {OUTPUT_TARGET, &value_word, IN_OUTPUT(target),
      .meanings = "in the message, beside the input|the stream's next input|in a later message, a "
                  "label|the stream's input before, known with the step|the step's own input",
      .fallback = "given", .flags = KEY_DIGEST, .what = "source of the targets", .example = "next",
      .more = "With `next`, symbols require `loss: softmax`; real inputs require one of the other "
-             "losses. `bernoulli` and `mixture` require `scale: none`. `previous` and `same` are known "
-             "with the step, and therefore not forecasts."},
-    {"model.output.name", &value_output_name, AT(architecture.output.name), .flags = KEY_ADDED,
+             "losses. `bernoulli` and `mixture` require `scale: none`. `previous` and `same` are "
+             "known with the step, and therefore not forecasts."},
+    {"model.output.name", &value_output_name, IN_OUTPUT(name), .flags = KEY_ADDED,
      .left_out = "none (required)", .what = "name of an output of `model.outputs`",
      .example = "previous"},
-    {"model.output.weight", &value_real, AT(architecture.output.weight), RANGE(0, WEIGHT_MAX),
+    {"model.output.weight", &value_real, IN_OUTPUT(weight), RANGE(0, WEIGHT_MAX),
      .fallback = "1", .flags = KEY_ADDED,
      .what = "weight of an output of `model.outputs` in the loss of a step", .example = "0.5"},
-    {"model.output.sequence.layers", &value_layers,
-     AT(architecture.output.sequence.layer_count), .fallback = "",
+    {"model.output.sequence.layers", &value_layers, IN_OUTPUT(sequence.layer_count),
      .left_out = "none: a target is one vector or class", .flags = KEY_ADDED,
      .what = "layers that write a message, a target that is a list",
      .example = "[{cell: gru, size: 64}]",
-     .more = "Their state begins with a vector made of the last layer's output. They predict each "
-             "item from those before it, and after classes an end. The loss is the mean over all "
-             "of them. It is squared, gaussian, softmax or bernoulli."},
-    {"model.output.sequence.embedding", &value_size, AT(architecture.output.sequence.embedding),
+     .more = "They have the keys of `model.layers`, and begin with a vector made of the last "
+             "layer's output. They predict each item from those before it, and after classes an end. "
+             "The loss is the mean over all: squared, gaussian, softmax or bernoulli."},
+    {"model.output.sequence.embedding", &value_size, IN_OUTPUT(sequence.embedding),
      RANGE(0, LAYER_SIZE_MAX), .fallback = "0", WHEN(OUTPUT_TARGET, "given"),
      .flags = KEY_ADDED | KEY_LONG,
      .what = "width of the learned embedding of its classes, 0 = one-hot", .example = "16",
      .more = "Other targets use the embedding of the input."},
-    {"model.output.sequence.longest", &value_size, AT(architecture.output.sequence.longest),
+    {"model.output.sequence.longest", &value_size, IN_OUTPUT(sequence.longest),
      RANGE(1, LONGEST_MAX), .fallback = "256", .left_out = "that of the input, else 256",
      WHEN(OUTPUT_TARGET, "given"), .flags = KEY_ADDED, .unit = "items",
      .what = "length of the longest target", .example = "256"},
-    {RANKING_SCORE, &value_word, AT(architecture.output.ranking.score),
-     .words = "dot|cosine|order",
+    {RANKING_SCORE, &value_word, IN_RANKING(score), .words = "dot|cosine|order",
      .meanings = "their product, of symbols plus a bias each|the cosine of their angle / "
                  "`temperature`|how far the output's magnitudes exceed the candidate's, as a loss: "
-                 "the input is the more general of both",
-     .fallback = "dot", .when = OUTPUT_LOSS, .flags = KEY_ADDED,
-     .what = "score of a candidate with the output", .example = "cosine"},
-    {"model.output.temperature", &value_real, AT(architecture.output.ranking.temperature),
+                 "the input is the more general of both", .fallback = "dot", .when = OUTPUT_LOSS,
+     .flags = KEY_ADDED, .what = "score of a candidate with the output", .example = "cosine"},
+    {"model.output.temperature", &value_real, IN_RANKING(temperature),
      RANGE(1e-3, 1e3), .fallback = "0.1", WHEN(RANKING_SCORE, "cosine"),
      .flags = KEY_ADDED, .what = "divisor of the cosine", .example = "0.1"},
-    {RANKING_OBJECTIVE, &value_word, AT(architecture.output.ranking.objective),
-     .words = "softmax|hinge",
+    {RANKING_OBJECTIVE, &value_word, IN_RANKING(objective), .words = "softmax|hinge",
      .meanings = "cross-entropy of the target among all candidates|the sum of max(0, `margin` + "
-                 "other score - its score), less its score",
-     .fallback = "softmax", .when = OUTPUT_LOSS, .flags = KEY_ADDED,
-     .what = "loss of the scores", .example = "hinge"},
-    {"model.output.margin", &value_real, AT(architecture.output.ranking.margin), RANGE(0, 1e3),
+                 "other score - its score), less its score", .fallback = "softmax",
+     .when = OUTPUT_LOSS, .flags = KEY_ADDED, .what = "loss of the scores", .example = "hinge"},
+    {"model.output.margin", &value_real, IN_RANKING(margin), RANGE(0, 1e3),
      .fallback = "0.05", WHEN(RANKING_OBJECTIVE, "hinge"), .flags = KEY_ADDED,
      .what = "distance between the target's score and others", .example = "0.05"},
-    {"model.output.negatives", &value_size, AT(architecture.output.ranking.negatives),
-     RANGE(1, NEGATIVES_MAX), .when = OUTPUT_LOSS,
-     .flags = KEY_REQUIRED | KEY_ADDED, .unit = "targets",
+    {"model.output.negatives", &value_size, IN_RANKING(negatives), RANGE(1, NEGATIVES_MAX),
+     .when = OUTPUT_LOSS, .flags = KEY_REQUIRED | KEY_ADDED, .unit = "targets",
      .what = "last targets of all streams that a target is ranked among", .example = "100"},
-    {"model.output.candidates.kind", &value_word, AT(architecture.output.ranking.kind),
+    {"model.output.candidates.kind", &value_word, IN_RANKING(kind),
      .meanings = "a vector of numbers|a symbol, with a learned vector", .when = OUTPUT_LOSS,
      .flags = KEY_REQUIRED | KEY_ADDED, .what = "kind of a target", .example = "real",
      .more = "With `target: next` it is that of the input."},
-    {"model.output.candidates.size", &value_size, AT(architecture.output.ranking.size),
+    {"model.output.candidates.size", &value_size, IN_RANKING(size),
      RANGE(1, INPUT_MAX), .when = OUTPUT_LOSS, .flags = KEY_REQUIRED | KEY_ADDED,
      .what = "numbers in a target, or its alphabet", .example = "784"},
-    {"model.output.candidates.shape", &value_shape, AT(architecture.output.ranking.shape),
-     RANGE(1, INPUT_MAX), .fallback = "", .left_out = "none", .when = OUTPUT_LOSS,
-     .flags = KEY_ADDED | KEY_LONG, .what = "channels, rows and columns of its numbers",
-     .example = "[1, 28, 28]"},
-    {"model.output.candidates.layers", &value_layers,
-     AT(architecture.output.ranking.layer_count), .fallback = "", .left_out = "none",
+    {"model.output.candidates.shape", &value_shape, IN_RANKING(shape), RANGE(1, INPUT_MAX),
+     .left_out = "none", .when = OUTPUT_LOSS, .flags = KEY_ADDED | KEY_LONG,
+     .what = "channels, rows and columns of its numbers", .example = "[1, 28, 28]"},
+    {"model.output.candidates.layers", &value_layers, IN_RANKING(layer_count), .left_out = "none",
      .when = OUTPUT_LOSS, .flags = KEY_ADDED,
      .what = "layers without a state that read a target of numbers",
      .example = "[{cell: dense, size: 64}]"},
 
-    {"model.output.columns", &value_column_names, AT(architecture.output.column_count),
-     .fallback = "",
+    {"model.output.columns", &value_column_names, IN_OUTPUT(column_count),
      .left_out = "with `next` all real columns, or with `loss: softmax` the one symbol; else none",
      .flags = KEY_ADDED, .what = "names of targets", .example = "[load, temperature]",
      .more = "With `target: next` they are columns of `model.input.columns`. Cycles are allowed, "
              "and their predictions are values of the cycle as sent. With `given` and `later` they "
              "name the numbers of y in order: JSON may use these names, and the number of names is "
              "the size."},
-    {"model.output.ahead", &value_ahead, AT(architecture.output.ahead), RANGE(1, AHEAD_STEPS_MAX),
+    {"model.output.ahead", &value_ahead, IN_OUTPUT(ahead), RANGE(1, AHEAD_STEPS_MAX),
      .fallback = "1", WHEN(OUTPUT_TARGET, "next"), .flags = KEY_ADDED,
      .what = "horizons: steps from forecast to target", .unit = "steps", .example = "[1, 6, 24]",
      .more = "Each horizon in a list has outputs of its own, one horizon after the other. A step "
              "is scored at each horizon, and learned once the furthest target is known."},
-    {"model.output.patience", &value_size, AT(architecture.output.patience), RANGE(1, PATIENCE_MAX),
+    {"model.output.patience", &value_size, IN_OUTPUT(patience), RANGE(1, PATIENCE_MAX),
      .fallback = "100", WHEN(OUTPUT_TARGET, "later"), .flags = KEY_DIGEST | KEY_LATER,
      .what = "steps of a stream that wait for their labels", .unit = "steps", .example = "100",
      .more = "If one more step arrives, the oldest one closes without a target. Each waiting step "
              "uses as much memory as a step of the window."},
-    {"model.output.vocabulary.capacity", &value_size, AT(architecture.output.vocabulary.capacity),
+    {"model.output.vocabulary.capacity", &value_size, IN_OUTPUT(vocabulary.capacity),
      RANGE(0, VOCABULARY_MAX), .fallback = "0", WHEN(OUTPUT_LOSS, "softmax"),
      .flags = KEY_ADDED, .unit = "words",
      .what = "names that become classes, in order of appearance, 0 = no vocabulary",
@@ -386,17 +378,17 @@ static struct config_key rows[] = {
              "Predictions include a class after its first appearance. One more class stands for "
              "all names that have not appeared. With `target: next` use the vocabulary of the "
              "input."},
-    {"model.output.vocabulary.unknown", &value_choice, AT(architecture.output.vocabulary.reject),
+    {"model.output.vocabulary.unknown", &value_choice, IN_OUTPUT(vocabulary.reject),
      .words = "share|reject",
      .meanings = "it gets the class for unknown names|its example is rejected and counted as "
                  "`vocabulary`", .fallback = "share", WHEN(OUTPUT_LOSS, "softmax"),
      .flags = KEY_ADDED, .what = "treatment of a name beyond the capacity", .example = "share"},
-    {"model.output.vocabulary.forget", &value_choice, AT(architecture.output.vocabulary.lru),
+    {"model.output.vocabulary.forget", &value_choice, IN_OUTPUT(vocabulary.lru),
      .words = "none|lru",
      .meanings = "no name is forgotten|a new name replaces the least recently used one and begins "
                  "with starting values", .fallback = "none", WHEN(OUTPUT_LOSS, "softmax"),
      .flags = KEY_ADDED, .what = "name to forget when all classes are in use", .example = "none"},
-    {OUTPUT_SCALE, &value_word, AT(architecture.output.scale), .words = "none|standard",
+    {OUTPUT_SCALE, &value_word, IN_OUTPUT(scale), .words = "none|standard",
      .meanings = "numbers are not scaled|each number is (y - mean) / standard deviation, both over "
                  "all targets so far",
      .fallback = "none", .left_out = "that of the input, if the loss supports scaled targets",
@@ -404,18 +396,16 @@ static struct config_key rows[] = {
      .what = "running standardization of the targets in messages", .example = "standard",
      .more = "Predictions and errors are reported in original units. Requires `loss: squared` or "
              "`gaussian`."},
-    {"model.output.memory", &value_count, AT(architecture.output.memory), RANGE(0, MEMORY_MAX),
+    {"model.output.memory", &value_count, IN_OUTPUT(memory), RANGE(0, MEMORY_MAX),
      .fallback = "0", .left_out = "that of the input, else 0", WHEN(OUTPUT_SCALE, "standard"),
      .flags = KEY_ADDED, .what = "number of targets that mean and deviation remember, 0 = all",
      .unit = "values", .example = "1000"},
-    {"model.output.limit", &value_real, AT(architecture.output.limit), RANGE(0, LIMIT_MAX),
-     .fallback = "0", .left_out = "that of the input, else 0", WHEN(OUTPUT_SCALE, "standard"),
-     .flags = KEY_ADDED,
+    {"model.output.limit", &value_real, IN_OUTPUT(limit), RANGE(0, LIMIT_MAX), .fallback = "0",
+     .left_out = "that of the input, else 0", WHEN(OUTPUT_SCALE, "standard"), .flags = KEY_ADDED,
      .what = "largest distance of a target from the mean, in deviations, 0 = no limit",
      .unit = "deviations", .example = "30"},
 
-    {"model.output.relative", &value_truth, AT(architecture.output.relative),
-     .words = "none|last|ar12",
+    {"model.output.relative", &value_truth, IN_OUTPUT(relative), .words = "none|last|ar12",
      .meanings = "the level, in standard deviations|the change from the last value|the change "
                  "relative to the forecast of the expert `ar12`", .fallback = "false",
      .flags = KEY_DIGEST | KEY_CHANGED, .what = "reference value of the targets", .example = "ar12",
@@ -423,23 +413,23 @@ static struct config_key rows[] = {
              "given` and `later` this is the last observed target. Published predictions are "
              "values. Requires `loss: squared` or `gaussian`. The words require `scale: forecast`, "
              "where `false` means `none`."},
-    {"model.output.skip", &value_boolean, AT(architecture.output.skip), .fallback = "false",
+    {"model.output.skip", &value_boolean, IN_OUTPUT(skip), .fallback = "false",
      .flags = KEY_DIGEST | KEY_CHANGED, .what = "linear path from the input to the output",
      .example = "true", .more = "Always present with `scale: forecast`."},
-    {"model.output.readout", &value_choice, AT(architecture.output.solved), .words = "gradient|rls",
+    {"model.output.readout", &value_choice, IN_OUTPUT(solved), .words = "gradient|rls",
      .meanings = "by the optimizer|by recursive least squares, at each target",
      .fallback = "gradient", .flags = KEY_DIGEST | KEY_CHANGED,
      .what = "method that learns the last layer",
      .example = "rls", .more = "`rls` requires `scale: forecast`."},
 
-    {"model.outputs", &value_outputs, AT(architecture.other_count), .fallback = "",
+    {"model.outputs", &value_outputs, AT(architecture.other_count),
      .left_out = "none: `model.output` is the only one", .flags = KEY_ADDED,
      .what = "several outputs, each with a loss and a target of its own",
      .example = "[{name: next, loss: softmax, target: next}, {name: last, loss: softmax, target: "
                 "previous, weight: 0.5}]",
      .more = "Each has a `name` of 1 to 16 letters a-z, digits, '-' and '_', and the keys of "
-             "`model.output` except columns, ahead, patience, vocabulary, scale, relative, skip and "
-             "readout. At most one has `target: given`. The loss of a step is their sum by "
+             "`model.output` except columns, ahead, patience, vocabulary, scale, relative, skip "
+             "and readout. At most one has `target: given`. The loss of a step is their sum by "
              "`weight`; published means are those of the first."},
 
     {"learning.rule", &value_word, AT(learning.rule), .fallback = "tbptt",
@@ -752,6 +742,9 @@ static struct config_key rows[] = {
      .flags = KEY_RELOAD, .what = "publish every prediction", .example = "false",
      .more = "The topic of these messages is `prediction`. With `preset: symbols`, `all` publishes "
              "those of experts and network only after a restart."},
+    {"statistics.vectors", &value_boolean, AT(vectors), .fallback = "false",
+     .what = "publish h, which outputs read, of every example: topic `vector`",
+     .example = "false"},
     {"statistics.top", &value_count, AT(statistics_top), RANGE(0, CONFIG_TOP_MAX), .fallback = "5",
      .flags = KEY_RELOAD,
      .what = "number of most probable words in a prediction of classes that are words, or of "

@@ -403,13 +403,6 @@ static int columns_read(const struct walk *walk, const yaml_node_t *node,
     return 0;
 }
 
-/* A text is never valid: this is a list. */
-static int list_store(const struct config_key *key, const char *text, bool quoted, void *where) {
-    (void)key, (void)quoted;
-    *(size_t *)where = 0;
-    return *text ? -1 : 0;
-}
-
 static void print_column(struct config_text *to, const struct column *column) {
     config_add(to, "{");
     for (unsigned k = 0; k < COLUMN_KEYS; k++) {
@@ -442,26 +435,33 @@ static bool is_defined(unsigned k, const struct column *column, const struct inp
     return !left_out[k];
 }
 
-/* Keys of a vocabulary are consecutive, and form a mapping of their own. */
+/* A mapping while it is written. Keys of an inner mapping are consecutive. */
+struct mapping {
+    struct config_text *to;
+    const char *before, *inner;
+    size_t length; /* of the name of the inner mapping, with a dot */
+};
+
+static void write_pair(struct mapping *m, const struct config_key *key, const char *name,
+                       size_t layer, const void *draft) {
+    const char *quote = m->to->json ? "\"" : "";
+    size_t own = strchr(name, '.') ? strcspn(name, ".") + 1 : 0;
+    bool same = own == m->length && !strncmp(name, m->inner, own);
+    config_add(m->to, "%s%s", m->length && !same ? "}" : "", m->before);
+    if (own && !same)
+        config_add(m->to, "%s%.*s%s: {", quote, (int)own - 1, name, quote);
+    config_add(m->to, "%s%s%s: ", quote, name + own, quote);
+    config_value_write(m->to, key, layer, draft);
+    *m = (struct mapping){m->to, ", ", name, own};
+}
+
 static void write_column(struct config_text *to, const struct column *column,
                          const struct input *input) {
-    static const char vocabulary[] = "vocabulary.";
-    const char *quote = to->json ? "\"" : "", *before = "{";
-    bool inside = false;
-    for (unsigned k = 0; k < COLUMN_KEYS; k++) {
-        const struct config_key *key = &config_column_keys[k];
-        bool word = config_path_below(key->path, "vocabulary");
-        if (!is_of_kind(key, column) || !is_defined(k, column, input))
-            continue;
-        config_add(to, "%s%s", inside && !word ? "}" : "", before);
-        if (word && !inside)
-            config_add(to, "%svocabulary%s: {", quote, quote);
-        config_add(to, "%s%s%s: ", quote, key->path + (word ? strlen(vocabulary) : 0), quote);
-        config_value_write(to, key, 0, column);
-        before = ", ";
-        inside = word;
-    }
-    config_add(to, inside ? "}}" : "}");
+    struct mapping m = {to, "{", "", 0};
+    for (unsigned k = 0; k < COLUMN_KEYS; k++)
+        if (is_of_kind(&config_column_keys[k], column) && is_defined(k, column, input))
+            write_pair(&m, &config_column_keys[k], config_column_keys[k].path, 0, column);
+    config_add(to, m.length ? "}}" : "}");
 }
 
 /* Print all keys that apply in a document, else those that differ from the default, so that
@@ -503,7 +503,6 @@ const struct value_type value_columns = {
     "a list of 1 to $most, as in [{name: load}, {name: host, kind: symbol, size: 8}]",
     sizeof(size_t),
     .most = COLUMNS_MAX,
-    .store = list_store,
     .read = columns_read,
     .print = columns_print,
     .same = lists_same};
@@ -543,10 +542,10 @@ static void names_print(const struct config_key *key, const void *where, struct 
 }
 
 const struct value_type value_column_names = {
-    "list of words",      "a list of names, each once; with target: next names of columns",
-    sizeof(size_t),       .most = COLUMNS_MAX,
-    .store = list_store,  .read = names_read,
-    .print = names_print, .same = lists_same};
+    "list of words",    "a list of names, each once; with target: next names of columns",
+    sizeof(size_t),     .most = COLUMNS_MAX,
+    .read = names_read, .print = names_print,
+    .same = lists_same};
 
 /* ---- Parts: read as if they stood elsewhere, in a configuration of their own ---- */
 
@@ -571,36 +570,21 @@ static struct reading *read_part(const struct walk *walk, const yaml_node_t *nod
 
 static bool is_default(const struct config_key *key, size_t layer, const void *draft) {
     char text[CONFIG_TEXT_SIZE];
-    if (!key->fallback)
-        return false;
+    const char *fallback = key->fallback ? key->fallback : "";
     config_value_print(key, layer, draft, text, sizeof text);
-    return !strcmp(text, key->fallback) ||
-           (key->type == &value_float &&
-            (float)strtod(text, NULL) == (float)strtod(key->fallback, NULL));
+    return !strcmp(text, fallback) || (key->type == &value_float && key->fallback &&
+                                       strtof(text, NULL) == strtof(fallback, NULL));
 }
 
 /* "{cell: gru, size: 8}": the values below the section that differ from their defaults. */
 static void write_section(struct config_text *to, const char *section, size_t layer,
                           const struct config *config) {
-    const char *quote = to->json ? "\"" : "", *before = "{", *inner = "";
-    size_t length = 0; /* of the name of the inner mapping, with a dot */
-    for (const struct config_key *key = config_keys; key < config_keys + config_key_count; key++) {
-        if (!config_path_below(key->path, section) || !config_key_counts(key, layer, config) ||
-            is_default(key, layer, config))
-            continue;
-        const char *rest = key->path + strlen(section) + 1;
-        size_t own = strchr(rest, '.') ? strcspn(rest, ".") + 1 : 0;
-        bool same = own == length && !strncmp(rest, inner, own);
-        config_add(to, "%s%s", length && !same ? "}" : "", before);
-        if (own && !same)
-            config_add(to, "%s%.*s%s: {", quote, (int)own - 1, rest, quote);
-        config_add(to, "%s%s%s: ", quote, rest + own, quote);
-        config_value_write(to, key, layer, config);
-        before = ", ";
-        inner = rest;
-        length = own;
-    }
-    config_add(to, length ? "}}" : "}");
+    struct mapping m = {to, "{", "", 0};
+    for (const struct config_key *key = config_keys; key < config_keys + config_key_count; key++)
+        if (config_path_below(key->path, section) && config_key_counts(key, layer, config) &&
+            !is_default(key, layer, config))
+            write_pair(&m, key, key->path + strlen(section) + 1, layer, config);
+    config_add(to, m.length ? "}}" : "}");
 }
 
 void config_write_layers(struct config_text *to, const struct config *config) {
@@ -650,8 +634,8 @@ static void layers_print(const struct config_key *key, const void *where, struct
 const struct value_type value_layers = {
     "list of mappings",    "a list of 1 to $most layers, as in [{cell: gru, size: 64}]",
     sizeof(struct layers), .most = SEQUENCE_LAYERS_MAX,
-    .store = list_store,   .read = layers_read,
-    .print = layers_print, .same = lists_same};
+    .read = layers_read,   .print = layers_print,
+    .same = lists_same};
 
 /* ---- Outputs ---- */
 
@@ -690,11 +674,7 @@ static void outputs_print(const struct config_key *key, const void *where, struc
 }
 
 const struct value_type value_outputs = {
-    "list of mappings",
-    "a list of 1 to $most, as in [{name: next, loss: softmax, target: next}]",
-    sizeof(size_t),
-    .most = OUTPUTS_MAX,
-    .store = list_store,
-    .read = outputs_read,
-    .print = outputs_print,
+    "list of mappings",   "a list of 1 to $most, as in [{name: next, loss: softmax, target: next}]",
+    sizeof(size_t),       .most = OUTPUTS_MAX,
+    .read = outputs_read, .print = outputs_print,
     .same = lists_same};

@@ -677,10 +677,8 @@ const struct value_type value_ahead = {
 
 /* Channels, rows and columns: zeros are not given. */
 static int shape_add(const struct config_key *key, const char *text, bool quoted, void *where) {
-    struct grid_shape *shape = where;
-    size_t *next = !shape->channels ? &shape->channels
-                   : !shape->rows   ? &shape->rows
-                                    : &shape->columns;
+    struct grid_shape *s = where;
+    size_t *next = !s->channels ? &s->channels : !s->rows ? &s->rows : &s->columns;
     double value;
     if (quoted || !parse_whole(text, &value) || !in_range(key, value) || *next)
         return -1;
@@ -702,17 +700,10 @@ static void shape_print(const struct config_key *key, const void *where, struct 
         config_add(to, "[%zu, %zu, %zu]", shape->channels, shape->rows, shape->columns);
 }
 
-/* A text is never valid: a shape is a list. */
-static int shape_store(const struct config_key *key, const char *text, bool quoted, void *where) {
-    (void)key, (void)quoted;
-    memset(where, 0, sizeof(struct grid_shape));
-    return *text ? -1 : 0;
-}
-
 const struct value_type value_shape = {
     "list of numbers",         "three whole numbers from $low to $high, as in [1, 28, 28]",
     sizeof(struct grid_shape), .add = shape_add,
-    .read = shape_read,        .store = shape_store,
+    .read = shape_read,
     .print = shape_print};
 
 /* "0,2-5" as in taskset(1): ascending ranges. */

@@ -186,6 +186,15 @@ static void publish_prediction(struct daemon *daemon, const struct learned *lear
     publish_send(daemon->publish, TOPIC_PREDICTION);
 }
 
+static void publish_vector(struct daemon *daemon, const struct learned *learned) {
+    struct json_text *message =
+        publish_begin(daemon->publish, TOPIC_VECTOR, learned->examples, learned->steps);
+    if (!message)
+        return;
+    report_vector(message, learned);
+    publish_send(daemon->publish, TOPIC_VECTOR);
+}
+
 static bool loss_is_due(const struct daemon *daemon, uint64_t example) {
     return example % daemon->config->statistics_every == 0;
 }
@@ -213,6 +222,8 @@ static void on_learned(void *context, const struct learned *learned) {
         acknowledge_learned(daemon->acknowledge, learned);
     if (learned_has_outputs(learned) && daemon->config->predictions)
         publish_prediction(daemon, learned);
+    if (learned->hidden && learned->output_steps)
+        publish_vector(daemon, learned);
     figures->last_due = figures->last_due ? figures->last_due : figures->played;
     if (loss_is_due(daemon, learned->examples) ||
         is_late(daemon, figures->last_due, figures->played))
@@ -351,6 +362,8 @@ void observe_want_outputs(struct daemon *daemon) {
         daemon->config->predictions && publish_wanted(daemon->publish, TOPIC_PREDICTION);
     learner_want_outputs(daemon->learner,
                          published || acknowledge_wants_results(daemon->acknowledge));
+    learner_want_vectors(daemon->learner,
+                         daemon->config->vectors && publish_wanted(daemon->publish, TOPIC_VECTOR));
 }
 
 /* Returns the values at the start: a subscriber can connect much later. */

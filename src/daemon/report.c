@@ -127,19 +127,36 @@ static unsigned layer_has(const struct layer *layer) {
            (norm_kind(layer->norm)->source == SOURCE_RUNNING ? FIELD_HAS(NEED_RUNNING) : 0);
 }
 
+enum { LAYER_NAME_SIZE = OUTPUT_NAME_SIZE + 24 };
+
+/* The layer's number is that in its chain. */
+static void name_layer(const struct model *model, size_t n, char name[LAYER_NAME_SIZE]) {
+    static const char *const chains[] = {"layer", "reader", "output", "candidates"};
+    const struct chain *chain = model->chains;
+    while (n < chain->first || n - chain->first >= chain->count)
+        chain++;
+    const char *output = chain->kind < CHAIN_WRITER ? "" : model_output(model, chain->output)->name;
+    snprintf(name, LAYER_NAME_SIZE, "%s %zu", *output ? output : chains[chain->kind],
+             n - chain->first);
+}
+
 static void put_layers(struct json_text *text, const struct model *model,
                        const struct layer_statistics *statistics) {
     json_text_open_list(text, "layers");
     for (size_t i = 0; i < model->layer_count; i++) {
         const struct layer *layer = model_layer(model, i);
+        char name[LAYER_NAME_SIZE];
+        name_layer(model, i, name);
         const struct layer_fields fields = {
+            .name = name,
             .kind = cell_kind(layer->cell)->kind.name,
             .size = layer->size * layer_positions(layer),
 #define MEASURED_ROW(name, member, ...) .name = statistics[i].member,
 #include "common/fields.def"
         };
         json_text_open_object(text, NULL);
-        fields_write(text, FIELDS_OF_LAYER, &fields, layer_has(layer));
+        fields_write(text, FIELDS_OF_LAYER, &fields,
+                     layer_has(layer) | (model->chain_count > 1 ? FIELD_HAS(NEED_CHAINS) : 0));
         json_text_close_object(text);
     }
     json_text_close_list(text);
@@ -157,6 +174,21 @@ void report_state(struct json_text *text, const struct learner *learner,
         json_text_close_object(text);
     }
     json_text_close_object(text);
+}
+
+void report_vector(struct json_text *text, const struct learned *learned) {
+    json_text_string(text, "stream", learned->key, learned->key_size);
+    json_text_count(text, "example", learned->examples);
+    if (learned->output_steps > 1)
+        json_text_open_list(text, "h");
+    for (size_t t = 0; t < learned->output_steps; t++) {
+        json_text_open_list(text, learned->output_steps > 1 ? NULL : "h");
+        for (size_t i = 0; i < learned->width; i++)
+            json_text_number(text, NULL, (double)learned->hidden[t * learned->width + i]);
+        json_text_close_list(text);
+    }
+    if (learned->output_steps > 1)
+        json_text_close_list(text);
 }
 
 static void put_list(struct json_text *text, const char *key, const double *numbers, size_t size) {
@@ -626,6 +658,12 @@ void report_prediction(struct json_text *text, const struct model *model,
             put_all_guesses(text, part_member_name(learner_host(all), m), &formatter, learned,
                             first + (m + 1) * learned->guess_count);
         json_text_close_object(text);
+    }
+    if (learned->attention) {
+        json_text_open_list(text, "attention");
+        for (size_t n = 0; n < learned->atoms_read; n++)
+            json_text_number(text, NULL, (double)learned->attention[n]);
+        json_text_close_list(text);
     }
     if (learned->anomaly)
         put_anomaly(text, learned->anomaly, anomaly_columns(model));

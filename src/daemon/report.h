@@ -32,6 +32,9 @@ void report_loss(struct json_text *text, const struct loss_fields *metrics,
 void report_state(struct json_text *text, const struct learner *learner,
                   const struct layer_statistics *const *statistics);
 
+/* Topic `vector`: h of the first network, a list of each step if they are several. */
+void report_vector(struct json_text *text, const struct learned *learned);
+
 /* Topic `prediction` (docs/reference/protocol.md). `experts`: with the forecasts of each expert and
    member, and their weights at the last step. Of classes that are words, and with preset: symbols,
    it has the `top` most probable. */

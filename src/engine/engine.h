@@ -81,7 +81,7 @@ struct plan {
     union value *targets; /* (rows, target_size); NaN = not observed, but not all of a SCORE's */
     size_t steps, scores, updates, measures; /* operations of each kind */
     size_t rows;                             /* of targets */
-    bool outputs;                            /* whether results.outputs are requested */
+    bool outputs, hidden;                    /* whether results.outputs and .hidden are filled */
     double rate;                             /* learning rate of every UPDATE of the plan */
     double clip;                             /* largest gradient norm, 0 = no clipping */
 };
@@ -148,9 +148,11 @@ struct layer_statistics {
 /* Written by play, in the order of the plan's operations of each kind. The caller provides the
    arrays, with the sizes of the plan's counts. */
 struct results {
-    double *losses;                    /* (scores,) */
-    float *scored;                     /* (scores, model->scored): forecasts of each SCORE */
-    float *outputs;                    /* (steps, K), if plan.outputs */
+    double *losses;   /* (scores,) */
+    float *scored;    /* (scores, model->scored): forecasts of each SCORE */
+    float *outputs;   /* (steps, K), if plan.outputs */
+    float *hidden;    /* (steps, width) h of model.layers, if plan.hidden: only by the CPU engine */
+    float *attention; /* (steps, input_weights) of atoms, if plan.outputs; or NULL */
     struct update_result *updates;     /* (updates,) */
     struct layer_statistics *measures; /* (measures, layers) */
 };

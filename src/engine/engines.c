@@ -140,6 +140,9 @@ static void leave_to_cpu(struct engines_choice *choice, const struct load *load,
 /* Whether only the CPU engine supports a network: the key that decides. */
 static bool needs_cpu(const struct config *config, char text[MODEL_LACKS_SIZE]) {
     size_t count = config->members_given ? config->member_count : 1;
+    snprintf(text, MODEL_LACKS_SIZE, "statistics.vectors");
+    if (config->vectors)
+        return true;
     for (size_t n = 0; n < count; n++) {
         struct architecture architecture = config->architecture;
         enum rule rule = config->learning.rule;

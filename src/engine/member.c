@@ -51,11 +51,14 @@ bool member_open(struct member *member, size_t slots, size_t steps, size_t measu
     results->losses = calloc(longest.scores, sizeof *results->losses);
     results->scored = calloc(longest.scores, (model->scored + 1) * sizeof *results->scored);
     results->outputs = calloc(longest.steps, outputs * sizeof *results->outputs);
+    results->hidden = calloc(longest.steps, model->chains[0].width * sizeof *results->hidden);
+    results->attention =
+        calloc(longest.steps, (input_weights(&model->architecture.input) + 1) * sizeof(float));
     results->updates = calloc(longest.updates, sizeof *results->updates);
     results->measures = calloc(longest.measures, layers * sizeof *results->measures);
     return member->windows && member->heads && plan->operations && plan->inputs && plan->targets &&
-           results->losses && results->scored && results->outputs && results->updates &&
-           results->measures;
+           results->losses && results->scored && results->outputs && results->hidden &&
+           results->attention && results->updates && results->measures;
 }
 
 void member_close(struct member *member) {
@@ -69,6 +72,8 @@ void member_close(struct member *member) {
     free(member->results.losses);
     free(member->results.scored);
     free(member->results.outputs);
+    free(member->results.hidden);
+    free(member->results.attention);
     free(member->results.updates);
     free(member->results.measures);
     free(member->own);

@@ -40,6 +40,7 @@ struct learner {
     union value *values; /* (x_size,) x as parts rewrite it; NULL: parts write to the network's x */
     double *nothing;     /* (target_size,) zeros */
     struct layer_statistics *long_measure; /* (layers,) of an example that spans plans */
+    struct gathered hidden;                /* h of an example that spans plans */
     bool measure;    /* measure the next example with steps, in place of a label */
     uint64_t played; /* examples learned when the current plan had been played */
 };
@@ -253,8 +254,12 @@ static void observe(struct learner *learner, const struct planned *example,
 /* Saves outputs or forecasts of an example that spans plans. */
 static int gather(struct learner *learner, struct planned *example, size_t first_step,
                   struct error *error) {
+    const struct learned *learned = &learner->host.learned;
     EACH(learner, part, gather)
-    if (part->kind->gather(part->self, example, first_step, error))
+    if (example->outputs && part->kind->gather(part->self, example, first_step, error))
+        return -1;
+    if (example->vectors && parts_gather(&learner->hidden, example, learned->hidden,
+                                         learned->width * sizeof(float), error))
         return -1;
     example->gathered_steps += example->planned_steps;
     return 0;
@@ -283,7 +288,17 @@ static int deliver(struct learner *learner, size_t row, struct cursor *cursor,
     add_updates(learner, example);
     cursor->steps += example->planned_steps;
     bool spans = example->steps && (!example->finished || example->gathered_steps);
-    if (example->outputs && spans && gather(learner, example, given.first_step, error))
+    size_t weights = input_weights(&host->model->architecture.input);
+    if (!example->outputs || !example->atoms_read || !weights)
+        given.learned->attention = NULL;
+    else if (example->planned_steps) /* a message is one step, and may be learned in another plan */
+        given.learned->attention = host->members[0].results.attention + given.first_step * weights;
+    given.learned->width = example->vectors ? host->members[0].model->chains[0].width : 0;
+    given.learned->hidden = !example->vectors ? NULL
+                                              : host->members[0].results.hidden +
+                                                    given.first_step * given.learned->width;
+    if ((example->outputs || example->vectors) && spans &&
+        gather(learner, example, given.first_step, error))
         return -1;
     if (!example->finished) {
         gather_measure(learner, example, cursor->measures);
@@ -297,6 +312,8 @@ static int deliver(struct learner *learner, size_t row, struct cursor *cursor,
                                                 : learner->long_measure;
     }
     cursor->measures += example->planned_measures;
+    if (example->vectors && example->gathered_steps)
+        given.learned->hidden = learner->hidden.rows;
     observe(learner, example, &given, example->measured ? measured : NULL);
     return 0;
 }
@@ -333,6 +350,13 @@ static size_t finished_examples(const struct learner *learner) {
     return count && !learner->examples[count - 1].finished ? count - 1 : count;
 }
 
+static bool wants_vectors(const struct learner *learner) {
+    bool wants = false;
+    for (size_t row = 0; row < learner->example_count; row++)
+        wants |= learner->examples[row].vectors;
+    return wants;
+}
+
 static bool wants_outputs(const struct learner *learner) {
     for (size_t row = 0; row < learner->example_count; row++)
         if (learner->examples[row].outputs)
@@ -350,6 +374,7 @@ static size_t gather_parts(struct learner *learner, struct engine_part *parts) {
     for (size_t m = 0; m < learner->host.member_count; m++) {
         struct member *member = &learner->host.members[m];
         member->plan.outputs = outputs;
+        member->plan.hidden = m == 0 && wants_vectors(learner);
         member->plan.rate = member->rates.rate;
         member->plan.clip = member->rates.clip;
         if (member->plan.count)
@@ -523,6 +548,7 @@ static void begin(struct learner *learner, const struct example *example) {
     planned->time = example->numbered ? example->time : 0;
     planned->steps = example->label ? 0 : example->steps;
     planned->outputs = host->want_outputs;
+    planned->vectors = host->want_vectors;
     learner->measure |= observer->measure && observer->measure(observer->context, host->taken);
     planned->measured = learner->measure && !example->label;
     learner->measure &= example->label;
@@ -636,6 +662,7 @@ static void release(struct learner *learner) {
     free(learner->values);
     free(learner->nothing);
     free(learner->long_measure);
+    free(learner->hidden.rows);
     threads_close(&learner->threads);
     free(learner);
 }

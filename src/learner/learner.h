@@ -51,6 +51,7 @@ enum { LEARNER_FORECASTS_MAX = 128 }; /* experts and members of scale: forecast 
 int learner_set_rate(struct learner *learner, size_t member, double rate, struct error *error);
 int learner_set_clip(struct learner *learner, size_t member, double clip, struct error *error);
 void learner_want_outputs(struct learner *learner, bool wanted);
+void learner_want_vectors(struct learner *learner, bool wanted);
 
 /* Sets the configured rate and clip of a member (member 0 also without members), which
    learner_reset restores. A changed value takes effect; an unchanged one leaves the value in

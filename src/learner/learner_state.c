@@ -84,6 +84,10 @@ void learner_want_outputs(struct learner *learner, bool wanted) {
     learner_host(learner)->want_outputs = wanted;
 }
 
+void learner_want_vectors(struct learner *learner, bool wanted) {
+    learner_host(learner)->want_vectors = wanted && learner_host(learner)->member_count;
+}
+
 /* ---- Reports ---- */
 
 struct learner_counters learner_counters(const struct learner *learner) {
@@ -542,7 +546,8 @@ static bool input_fits(const struct model *model, const float *x) {
     bool fits = !input_is_message(input) || atoms_of(x) <= input->sequence.longest;
     if (!input_is_message(input))
         return atom_fits(model, x);
-    for (size_t n = 0; fits && n < atoms_of(x); n++)
+    size_t atoms = fits && atoms_of(x) ? atoms_of(x) : 1; /* the engine reads at least one */
+    for (size_t n = 0; fits && n < atoms; n++)
         fits = atom_fits(model, x + 1 + n * model->features_atom);
     return fits;
 }

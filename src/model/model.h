@@ -28,7 +28,9 @@ enum {
     MODEL_LAYERS_ALL = MODEL_LAYERS_MAX + (1 + OUTPUTS_MAX) * SEQUENCE_LAYERS_MAX,
     /* parts of an input: one per column, and one for the time */
     MODEL_PARTS_MAX = COLUMNS_MAX + 1,
-    MODEL_TENSORS_MAX = COLUMNS_MAX + 2 + (11 + 2 * PLACES) * MODEL_LAYERS_MAX + 3,
+    /* of a pool 4, and of an output up to 6; running statistics only of the model's layers */
+    MODEL_TENSORS_MAX = COLUMNS_MAX + 2 + 2 * PLACES * MODEL_LAYERS_MAX + 11 * MODEL_LAYERS_ALL +
+                        4 + 6 * OUTPUTS_MAX,
     MODEL_TENSOR_NAME_SIZE = 96,
     TENSOR_DIMENSIONS_MAX = 3,
 };
@@ -332,6 +334,10 @@ static inline const struct output *model_output(const struct model *model, size_
 /* Whether an x, or a target of the output, is a message. */
 static inline bool input_is_message(const struct input *input) {
     return input->sequence.layer_count > 0;
+}
+/* Numbers in the weights that the pool gives atoms; 0: it has none. */
+static inline size_t input_weights(const struct input *input) {
+    return input->sequence.attention ? input->sequence.longest : 0;
 }
 static inline bool output_is_message(const struct output *output) {
     return output->sequence.layer_count > 0;

@@ -43,27 +43,23 @@ const char *model_column_names(const struct architecture *architecture, bool tar
     return text;
 }
 
-static void __attribute__((format(printf, 2, 3)))
-append(char summary[MODEL_SUMMARY_SIZE], const char *format, ...) {
-    size_t used = strlen(summary);
-    TEXT_FORMAT(summary + used, MODEL_SUMMARY_SIZE - used, format);
-}
+#define APPEND(...) text_append(summary, MODEL_SUMMARY_SIZE, __VA_ARGS__)
 
 /* "4 columns (2 real, 1 symbol, 1 cycle)" */
 static void append_columns(char summary[MODEL_SUMMARY_SIZE], const struct input *input) {
     const char *before = "";
     size_t known = input->column_count;
-    append(summary, "%zu column%s (", input->column_count, input->column_count == 1 ? "" : "s");
+    APPEND("%zu column%s (", input->column_count, input->column_count == 1 ? "" : "s");
     for (enum column_kind kind = 0; column_kind_name(kind); kind++) {
         size_t count = columns_of_kind(input->columns, input->column_count, kind);
         if (count)
-            append(summary, "%s%zu %s", before, count, column_kind_name(kind));
+            APPEND("%s%zu %s", before, count, column_kind_name(kind));
         before = count ? ", " : before;
         known -= count;
     }
     if (known)
-        append(summary, "%s%zu known", before, known);
-    append(summary, ")");
+        APPEND("%s%zu known", before, known);
+    APPEND(")");
 }
 
 bool model_of_cpu(const struct architecture *architecture, char text[MODEL_LACKS_SIZE]) {
@@ -90,56 +86,69 @@ static void append_layers(char summary[MODEL_SUMMARY_SIZE], const struct layer *
                           size_t count) {
     for (const struct layer *layer = layers; layer < layers + count; layer++) {
         const struct cell_kind *cell = cell_kind(layer->cell);
-        append(summary, " > %s%s %zu", layer->diagonal ? "diagonal " : "", cell->kind.name,
-               layer->size);
+        APPEND(" > %s%s %zu", layer->diagonal ? "diagonal " : "", cell->kind.name, layer->size);
         if (cell->spatial)
-            append(summary, " of %zu x %zu / %zu", layer->kernel, layer->kernel, layer->stride);
+            APPEND(" of %zu x %zu / %zu", layer->kernel, layer->kernel, layer->stride);
         if (cell->function)
-            append(summary, " %s", activation_kind(layer->activation)->kind.name);
-        append(summary, "%s", norm_kind(layer->norm)->summary);
+            APPEND(" %s", activation_kind(layer->activation)->kind.name);
+        APPEND("%s", norm_kind(layer->norm)->summary);
         if (layer_delay(layer))
-            append(summary, " of %zu taps over %zu steps", layer->taps, layer_delay(layer) + 1);
-        append(summary, "%s", layer->residual ? " residual" : "");
+            APPEND(" of %zu taps over %zu steps", layer->taps, layer_delay(layer) + 1);
+        APPEND("%s", layer->residual ? " residual" : "");
     }
+}
+
+/* " > softmax 4, given"; of a list " | next > gru 6 norm > softmax 9, next"; with candidates
+   " > ranking 5 among 6 of (real 4 > dense 8 relu norm), given" */
+static void append_output(char summary[MODEL_SUMMARY_SIZE], const struct input *input,
+                          const struct output *output) {
+    const struct ranking *ranking = &output->ranking;
+    if (*output->name)
+        APPEND(" | %s", output->name);
+    append_layers(summary, output->sequence.layers, output->sequence.layer_count);
+    APPEND(" > %s %zu", loss_kind(output->loss)->name, output->size);
+    if (output_ranks(output)) {
+        APPEND(" among %zu of (%s %zu", ranking->negatives, input_kind_name(ranking->kind),
+               ranking->size);
+        append_layers(summary, ranking->layers, ranking->layer_count);
+        APPEND(")");
+    }
+    if (output->target == TARGET_NEXT && output->column_count &&
+        output->column_count < input->column_count)
+        APPEND(" of %zu columns", output->column_count);
+    if (output->components)
+        APPEND(" of %zu", output->components);
+    if (output->scale != SCALE_NONE)
+        APPEND(" (%s)", input_scale_name(output->scale));
+    APPEND("%s%s, %s", output->solved ? " solved" : "",
+           output->relative == RELATIVE_TRUE ? " relative" : "", target_name(output->target));
+    bool one = output->ahead.count == 1 && output->ahead.steps[0] == 1;
+    for (size_t n = 0; n < output->ahead.count && !one; n++)
+        APPEND("%s%zu", n ? "+" : " ", output->ahead.steps[n]);
 }
 
 void model_summary(const struct architecture *architecture, char summary[MODEL_SUMMARY_SIZE]) {
     const struct input *input = &architecture->input;
-    const struct output *output = &architecture->output;
     summary[0] = 0;
     if (input->column_count)
         append_columns(summary, input);
     else
-        append(summary, "%s %zu", input_kind_name(input->kind), input->size);
+        APPEND("%s %zu", input_kind_name(input->kind), input->size);
     if (input->kind == INPUT_SYMBOL && input->embedding && !input->column_count)
-        append(summary, " embedded in %zu", input->embedding);
+        APPEND(" embedded in %zu", input->embedding);
     if (input->scale != SCALE_NONE)
-        append(summary, " (%s)", input_scale_name(input->scale));
+        APPEND(" (%s)", input_scale_name(input->scale));
     static const char *const times[] = {"gap", "day", "week", "year"};
     for (unsigned feature = TIME_GAP; feature < TIME_FEATURES; feature++)
         if (input->time >> feature & 1)
-            append(summary, " + %s", times[feature]);
+            APPEND(" + %s", times[feature]);
     if (input_is_message(input)) {
         append_layers(summary, input->sequence.layers, input->sequence.layer_count);
-        append(summary, " > %s of a message", pool_kind(input->sequence.pool)->name);
+        APPEND(" > %s of a message", pool_kind(input->sequence.pool)->name);
     }
     append_layers(summary, architecture->layers, architecture->layer_count);
     if (!architecture->layer_count && !input_is_message(input))
-        append(summary, " > experts");
-    append(summary, " > %s %zu", loss_kind(output->loss)->name, output->size);
-    if (output->target == TARGET_NEXT && output->column_count &&
-        output->column_count < input->column_count)
-        append(summary, " of %zu columns", output->column_count);
-    if (output->components)
-        append(summary, " of %zu", output->components);
-    if (output->scale != SCALE_NONE)
-        append(summary, " (%s)", input_scale_name(output->scale));
-    if (output->solved)
-        append(summary, " solved");
-    if (output->relative == RELATIVE_TRUE)
-        append(summary, " relative");
-    append(summary, ", %s", target_name(output->target));
-    bool one = output->ahead.count == 1 && output->ahead.steps[0] == 1;
-    for (size_t n = 0; n < output->ahead.count && !one; n++)
-        append(summary, "%s%zu", n ? "+" : " ", output->ahead.steps[n]);
+        APPEND(" > experts");
+    for (size_t k = 0; k <= architecture->other_count; k++)
+        append_output(summary, input, architecture_output(architecture, k));
 }

@@ -117,6 +117,9 @@ struct learned {
     /* (T, K) network outputs at its steps, with the base added to relative targets; NULL: not
        requested. */
     const float *outputs;
+    const float *hidden; /* (T, width) h of the first network; NULL: not requested */
+    size_t width;
+    const float *attention; /* (atoms_read,) weights of its atoms; NULL: not requested */
     /* preset: symbols: a row for each of its steps: the class that came and its probability, and
        the guess_count most probable classes before it, after it, and with `all` those of experts
        and networks. Fewer end with a probability of 0. NULL: not requested. */

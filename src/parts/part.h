@@ -56,15 +56,15 @@ enum part_figure {
 struct planned {
     char key[WIRE_KEY_MAX], forgotten[WIRE_KEY_MAX];
     size_t key_size, forgotten_size;
-    bool forgets;  /* `forgotten` was forgotten to make room for its stream */
-    bool outputs;  /* its outputs are wanted */
-    bool measured; /* it has a MEASURE */
-    bool finished; /* completely planned */
-    bool begun;    /* some of its results have been delivered */
-    bool begins;   /* its stream begins with it */
-    bool ends;     /* its stream is forgotten after it */
-    bool learn;    /* the field of struct example */
-    uint32_t slot; /* its stream's; STREAMS_NONE: a label without a stream */
+    bool forgets;          /* `forgotten` was forgotten to make room for its stream */
+    bool outputs, vectors; /* its outputs, or h, are wanted */
+    bool measured;         /* it has a MEASURE */
+    bool finished;         /* completely planned */
+    bool begun;            /* some of its results have been delivered */
+    bool begins;           /* its stream begins with it */
+    bool ends;             /* its stream is forgotten after it */
+    bool learn;            /* the field of struct example */
+    uint32_t slot;         /* its stream's; STREAMS_NONE: a label without a stream */
     uint64_t received;
     double time;                          /* time in its header, 0 = unknown */
     size_t steps;                         /* steps of the whole example */
@@ -222,7 +222,7 @@ struct part_host {
     size_t steps;            /* planned */
     struct planned *planned; /* the example in planning */
     size_t row;              /* its number in the plan */
-    bool want_outputs;
+    bool want_outputs, want_vectors;
     char initial[CONFIG_PATH_SIZE]; /* model.initial; "" = none */
 
     uint64_t taken; /* examples taken since the start of learning */

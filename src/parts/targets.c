@@ -77,7 +77,7 @@ struct targets {
        not scaled. */
     double *score_scales;
     float *step_bases; /* (plan_steps, size) of each step with relative targets; or NULL */
-    double *errors;    /* (size,) of the newest score, if targets are numbers */
+    double *errors;    /* (row,) of the newest score, if targets are numbers */
     bool ranks;        /* counts correct classes; with preset: symbols that part does it */
     struct gathered gathered;
 };
@@ -148,7 +148,7 @@ static int targets_open(void **self, struct part_host *host, struct error *error
     bool bases =
         t->relative || (targets_are_inputs(model) && !t->loss->class_id && model->open > 1);
     t->opens = calloc(rows, sizeof *t->opens);
-    t->errors = calloc(t->size, sizeof *t->errors);
+    t->errors = calloc(t->row, sizeof *t->errors);
     if (t->scaler)
         t->scales = calloc(rows, 2 * t->size * sizeof *t->scales);
     if (bases)
@@ -795,9 +795,14 @@ static void *array_at(const struct state_place *p, size_t n) {
 
 enum { OPEN = 6 };
 
+/* A lone open step has its terms from the target that closes it, unless others are known before. */
+static bool keeps_open(const struct targets *t) {
+    return t->model->open > 1 || (t->next && t->model->architecture.other_count);
+}
+
 static size_t open_size(const struct state_place *p) {
     const struct targets *t = p->self;
-    return t->model->open > 1 ? t->places * OPEN : 0;
+    return keeps_open(t) ? t->places * OPEN : 0;
 }
 
 static int read_open(const struct state_place *p, void *numbers, struct error *error) {
@@ -965,9 +970,10 @@ bool targets_window_valid(const struct model *model, const struct member *member
 
 bool targets_terms_fit(const struct part_host *host, uint32_t slot, size_t position, size_t terms) {
     const struct targets *t = part_find(host, &targets_part);
-    if (!t || t->model->open <= 1)
+    if (!t || !keeps_open(t))
         return true;
-    size_t most = open_of(t, slot, position)->terms; /* a ranking may have scored nothing */
+    size_t place = t->places > 1 ? position : 0, most = open_of(t, slot, place)->terms;
+    /* a ranking may have scored nothing */
     return t->model->late ? terms <= most : terms == most;
 }
 

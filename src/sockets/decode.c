@@ -8,6 +8,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "common/text.h"
 #include "common/unaligned.h"
 #include "common/wire.h"
 #include "decode_json.h"
@@ -16,10 +17,9 @@
 
 struct decoder {
     const struct model *model;
-    const char *target; /* source of the targets */
-    bool next, later;   /* targets are the next x; targets are labels */
-    bool many;          /* several steps do not need a header */
-    bool words;         /* symbols or classes may be words */
+    bool later; /* targets are labels */
+    bool many;  /* several steps do not need a header */
+    bool words; /* symbols or classes may be words */
     struct shape x, y;
     struct range x_range, y_range;
     struct range *column_ranges; /* (x.width,); NULL: x_range is valid for all numbers of x */
@@ -79,7 +79,7 @@ static int open_columns(struct decoder *d, const struct model *model,
 static int open_targets(struct decoder *d, const struct architecture *architecture,
                         const struct output *output) {
     const struct input *input = &architecture->input;
-    bool next = d->next, all = next && !output->column_count;
+    bool next = d->y.refused, all = next && !output->column_count;
     size_t count = all ? input->column_count : output->column_count;
     if (!count)
         return 0;
@@ -110,11 +110,8 @@ int decoder_open(struct decoder **decoder, const struct model *model, bool many,
     const struct loss_kind *loss = loss_kind(output->loss), *of_x = find_unit(model);
     bool symbol = !input_is_real(input), classes = output_has_classes(output);
     d->later = output_is_later(output);
-    d->next = output_is_input(output);
     d->model = model;
-    d->target = target_name(output->target);
     d->many = many;
-    bool next = d->next;
     d->x = (struct shape){.name = "x",
                           .whole = symbol,
                           .width = model->x_size,
@@ -130,7 +127,7 @@ int decoder_open(struct decoder **decoder, const struct model *model, bool many,
                           .longest = output_is_message(output) ? output->sequence.longest : 0,
                           .null_allowed = !output_ranks(output) && !output_is_message(output),
                           .words = output->vocabulary.capacity > 0,
-                          .refused = next,
+                          .refused = output_is_input(output),
                           .wrong_size = REJECT_Y_SIZE,
                           .wrong_value = REJECT_Y_VALUE};
     d->words = input->vocabulary.capacity || output->vocabulary.capacity;
@@ -178,44 +175,42 @@ const char *decoder_names(const struct decoder *decoder, char text[SCHEMA_NAMES_
                  {"kinds", decoder->x.columns, decoder->x.width, true},
                  {"target_names", decoder->targets, decoder->y.width, false}};
     const struct model *model = decoder->model;
-    size_t used = 0, others = model->architecture.other_count;
+    size_t others = model->architecture.other_count;
+#define APPEND(...) text_append(text, SCHEMA_NAMES_SIZE, __VA_ARGS__)
     *text = 0;
     if (decoder->x.longest)
-        used += (size_t)snprintf(text + used, SCHEMA_NAMES_SIZE - used,
-                                 ",\"sequence\":{\"longest\":%zu}", decoder->x.longest);
+        APPEND(",\"sequence\":{\"longest\":%zu}", decoder->x.longest);
     if (decoder->y.longest && !decoder->y.refused)
-        used += (size_t)snprintf(text + used, SCHEMA_NAMES_SIZE - used,
-                                 ",\"target_sequence\":{\"longest\":%zu}", decoder->y.longest);
+        APPEND(",\"target_sequence\":{\"longest\":%zu}", decoder->y.longest);
     for (size_t k = 0; others && k <= others; k++)
-        used += (size_t)snprintf(text + used, SCHEMA_NAMES_SIZE - used, "%s\"%s\"%s",
-                                 k ? "," : ",\"outputs\":[", model_output(model, k)->name,
-                                 k == others ? "]" : "");
+        APPEND("%s\"%s\"%s", k ? "," : ",\"outputs\":[", model_output(model, k)->name,
+               k == others ? "]" : "");
     for (size_t n = 0; n < sizeof lists / sizeof *lists; n++) {
         const struct column *columns = lists[n].columns;
         for (size_t k = 0; columns && k < lists[n].width; k++)
-            used += (size_t)snprintf(text + used, SCHEMA_NAMES_SIZE - used, "%s%s%s\"%s\"",
-                                     k ? "," : ",\"", k ? "" : lists[n].name, k ? "" : "\":[",
-                                     lists[n].kinds ? column_kind_name(columns[k].kind)
-                                                    : columns[k].name);
+            APPEND("%s%s%s\"%s\"", k ? "," : ",\"", k ? "" : lists[n].name, k ? "" : "\":[",
+                   lists[n].kinds ? column_kind_name(columns[k].kind) : columns[k].name);
         if (columns)
-            used += (size_t)snprintf(text + used, SCHEMA_NAMES_SIZE - used, "]");
+            APPEND("]");
     }
+#undef APPEND
     return text;
 }
 
 void decoder_schema(const struct decoder *decoder, struct schema *schema) {
     const struct shape *x = &decoder->x, *y = &decoder->y;
-    *schema = (struct schema){.dtype = shape_type(x),
-                              .columns = x->width,
-                              .target_dtype = y->refused ? NULL : shape_type(y),
-                              .targets = y->refused ? 0 : y->width,
-                              .target = decoder->target};
+    *schema = (struct schema){
+        .dtype = shape_type(x),
+        .columns = x->width,
+        .target_dtype = y->refused ? NULL : shape_type(y),
+        .targets = y->refused ? 0 : y->width,
+        .target = target_name(model_output(decoder->model, decoder->model->sent)->target)};
 }
 
 size_t decoder_step_bytes(const struct decoder *decoder) {
     const struct shape *x = &decoder->x, *y = &decoder->y;
     return NUMBER_SIZE * ((x->longest ? x->longest : 1) * x->width +
-                          (decoder->next ? 0 : (y->longest ? y->longest : 1) * y->width));
+                          (decoder->y.refused ? 0 : (y->longest ? y->longest : 1) * y->width));
 }
 
 size_t decoder_frame_max(const struct decoder *decoder) {
@@ -277,6 +272,8 @@ static enum reject_reason take_x(const struct decoder *decoder, struct example *
     const char *likely = likely_type(shape, frame->size, step);
     char columns[COLUMNS_TEXT_SIZE];
     bool whole = shape->columns && frame->size % NUMBER_SIZE == 0; /* a column is missing */
+    if (frame->size == 0 && shape->longest)
+        return reject(REJECT_X_SIZE, why, "x is empty, expected 1 to %zu atoms", shape->longest);
     if (steps == 0 && likely && !whole)
         return reject(REJECT_X_SIZE, why, "x has %zu bytes (%s?), expected %zu %s (%zu bytes)",
                       frame->size, likely, shape->width, type_name(shape), step);
@@ -329,7 +326,7 @@ static enum reject_reason take_y(const struct decoder *decoder, struct example *
                                  const struct frame *frame, bool binary, char *why) {
     if (frame->size == 0)
         return REJECT_NOT;
-    if (decoder->next)
+    if (decoder->y.refused)
         return reject(REJECT_Y_GIVEN, why,
                       "y is not allowed: the target of this model is the next x");
     if (decoder->later && !example->label)
@@ -383,7 +380,7 @@ static enum reject_reason take_label(const struct decoder *decoder, struct examp
         return reject(REJECT_Y_GIVEN, why,
                       "labels are not allowed: the target of this model is "
                       "%s",
-                      decoder->next ? "the next x" : "in the example");
+                      decoder->y.refused ? "the next x" : "in the example");
     if (frames[1].size > 0)
         return reject(REJECT_X_SIZE, why, "a label must not have x, got %zu bytes", frames[1].size);
     if (steps == 0 || frames[2].size % step != 0 || steps > EXAMPLE_STEPS_MAX)

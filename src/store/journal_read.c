@@ -188,16 +188,22 @@ struct reader {
 static const char BLOCKS[] =
     "SELECT " JOURNAL_BLOCK_COLUMNS " FROM blocks WHERE last > ? ORDER BY last";
 
+/* A row for each step, or those of one message. */
+static bool rows_fit(size_t size, size_t row, size_t steps, bool message) {
+    if (message && steps)
+        return steps == 1 && size && size % row == 0;
+    return size == steps * row;
+}
+
 /* Returns whether the example fits this daemon. */
 static bool fits(const struct journal_reading *reading, const struct journal_record *r) {
-    size_t inputs = r->flags & WIRE_LABEL ? 0 : r->steps, targets = r->steps;
-    inputs = reading->messages ? r->x_size / reading->input_bytes : inputs;
-    targets = reading->target_messages ? r->y_size / reading->target_bytes : targets;
+    size_t steps = r->flags & WIRE_LABEL ? 0 : r->steps;
     return journal_record_bytes(r) <= reading->largest &&
            (r->kind != JOURNAL_EXAMPLE ||
             (r->steps > 0 && r->steps <= EXAMPLE_STEPS_MAX &&
-             r->x_size == inputs * reading->input_bytes &&
-             (!r->y || r->y_size == targets * reading->target_bytes)));
+             rows_fit(r->x_size, reading->input_bytes, steps, reading->messages) &&
+             (!r->y ||
+              rows_fit(r->y_size, reading->target_bytes, r->steps, reading->target_messages))));
 }
 
 /* Returns false if the caller has ended the replay. */

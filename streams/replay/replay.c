@@ -18,6 +18,7 @@
 #include "common/clock.h"
 #include "common/database.h"
 #include "common/error.h"
+#include "common/text.h"
 #include "common/wire.h"
 #include "runnel.h"
 #include "store/journal_block.h"
@@ -844,10 +845,9 @@ static void print_position(const struct replay *replay) {
 }
 
 static void print_repeat(const struct replay *replay, struct error *error) {
-    size_t used = strlen(error->text);
     if (error->status == EX_TEMPFAIL && !replay->settings->control)
-        snprintf(error->text + used, sizeof error->text - used,
-                 "; to learn them, repeat the call (nothing is learned twice)");
+        text_append(error->text, sizeof error->text,
+                    "; to learn them, repeat the call (nothing is learned twice)");
 }
 
 static int replay_run(const struct replay_settings *settings, struct error *error) {

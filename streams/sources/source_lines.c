@@ -30,7 +30,7 @@ struct lines {
     uint32_t id; /* the step's x */
 
     bool message, bytes, classes; /* each line is a message, of bytes; its first word is y */
-    uint64_t longest;             /* the most atoms */
+    uint64_t longest;             /* the most atoms; 0: the default */
     uint32_t *atoms;              /* (longest,) */
     size_t count;                 /* atoms of the newest line */
     char *words;                  /* (words_size,) the words of atoms and y, of at most longest */
@@ -41,7 +41,6 @@ struct lines {
 static void set_defaults(struct source *source) {
     struct lines *lines = (struct lines *)source;
     lines->templates = TEMPLATES_DEFAULT;
-    lines->longest = LONGEST_DEFAULT;
 }
 
 static const struct option_row OPTIONS[] = {
@@ -72,13 +71,6 @@ static const struct option_row OPTIONS[] = {
     OPTIONS_END,
 };
 
-static int open_messages(struct lines *lines, struct error *error) {
-    lines->source.y = (struct shape){VALUE_CLASS, lines->classes};
-    lines->atoms = calloc(lines->longest, sizeof *lines->atoms);
-    lines->words = malloc((lines->longest + 1) * (1 + WIRE_WORD_MAX));
-    return lines->atoms && lines->words ? 0 : error_no_memory(error);
-}
-
 static int open_lines(struct source *source, char **operands, struct error *error) {
     struct lines *lines = (struct lines *)source;
     if (input_open(&source->input, operands[0] ? operands[0] : "-", error) < 0)
@@ -87,11 +79,16 @@ static int open_lines(struct source *source, char **operands, struct error *erro
     source->once = input_is_pipe(source->input);
     lines->now = clock_unix();
     source->messages = lines->message;
-    if (!lines->message && (lines->bytes || lines->classes))
-        return error_set(error, EX_USAGE, "--bytes, --class: expected with --message");
-    if (lines->message)
-        return open_messages(lines, error);
-    return drain_open(&lines->drain, (uint32_t)lines->templates, lines->file, error);
+    const char *without = lines->bytes ? "bytes" : lines->classes ? "class" : "longest";
+    if (!lines->message && (lines->bytes || lines->classes || lines->longest))
+        return error_set(error, EX_USAGE, "--%s: requires --message", without);
+    if (!lines->message)
+        return drain_open(&lines->drain, (uint32_t)lines->templates, lines->file, error);
+    lines->longest = lines->longest ? lines->longest : LONGEST_DEFAULT;
+    source->y = (struct shape){VALUE_CLASS, lines->classes};
+    lines->atoms = calloc(lines->longest, sizeof *lines->atoms);
+    lines->words = malloc((lines->longest + 1) * (1 + WIRE_WORD_MAX));
+    return lines->atoms && lines->words ? 0 : error_no_memory(error);
 }
 
 static const char BLANKS[] = " \t\r";
@@ -137,37 +134,27 @@ static size_t read_words(struct lines *lines, char *text) {
 
 static size_t read_bytes(struct lines *lines, const char *text) {
     size_t count = strlen(text);
-    while (lines->count < count && lines->count < lines->longest) {
+    for (; lines->count < count && lines->count < lines->longest; lines->count++)
         lines->atoms[lines->count] = (unsigned char)text[lines->count];
-        lines->count++;
-    }
     return count;
 }
 
-/* Reports the first line that is cut; the others are counted. */
-static void note_cut(struct lines *lines, size_t count) {
+/* Makes a message of the text, which it changes. Returns false if it has no atoms. Reports the
+   first line that is cut; the others are counted. */
+static bool read_message(struct lines *lines, char *text, struct step *step) {
+    static const uint32_t word = WIRE_WORD;
     const struct input *input = lines->source.input;
+    const char *class_word = lines->classes ? strtok_r(text, BLANKS, &text) : NULL;
+    lines->count = lines->words_size = 0;
+    text += strspn(text, BLANKS);
+    size_t count = lines->bytes ? read_bytes(lines, text) : read_words(lines, text);
     if (count > lines->longest && lines->cut++ == 0)
         feed_print("%s:%llu: the line has %zu %s, only the first %llu are sent (--longest); other "
                    "such lines are counted",
                    input_name(input), (unsigned long long)input_line_number(input), count,
                    lines->bytes ? "bytes" : "words", (unsigned long long)lines->longest);
-}
-
-/* Makes a message of the text, which it changes. Returns false if it has no atoms. */
-static bool read_message(struct lines *lines, char *text, struct step *step) {
-    static const uint32_t word = WIRE_WORD;
-    const char *first = text;
-    lines->count = lines->words_size = 0;
-    if (lines->classes) {
-        text += strcspn(text, BLANKS);
-        if (*text)
-            *text++ = '\0';
-        text += strspn(text, BLANKS);
-    }
-    note_cut(lines, lines->bytes ? read_bytes(lines, text) : read_words(lines, text));
-    if (lines->classes)
-        add_word(lines, first);
+    if (class_word)
+        add_word(lines, class_word);
     step->x = lines->atoms;
     step->atoms = lines->count;
     step->y = &word;

@@ -1,5 +1,6 @@
 /* Models that read messages: their gradients against central differences of the engine's own
    losses, over a window of several messages, and the bits of windows that are played again. */
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -286,9 +287,63 @@ static void taps(void **state) {
     }
 }
 
+/* Plays that many steps with targets from y on (count, target_size), and learns from the last. */
+static void rank_all(struct fixture *f, const union value *y, size_t count) {
+    size_t ring = model_ring(&f->model, 1);
+    union value x[8] = {{.real = 0}};
+    fixture_forget(f, 0);
+    for (size_t t = 0; t < count; t++) {
+        fixture_random_input(f, x);
+        fixture_step(f, 0, t % ring, x);
+        fixture_score(f, 0, t % ring, y + t * f->model.target_size, true);
+    }
+    fixture_update(f, 0, (count - 1) % ring, 1, 1, 1, false);
+}
+
+/* Many wide candidates without a tower: an update with rate 0 moves nothing, also not in arrays
+   beside theirs. A candidate of huge numbers spoils no ranking but its own. */
+static void extreme_candidates(void **state) {
+    enum { WIDE = 784, MANY = 100 };
+    const struct optimizer sgd = {.kind = OPTIMIZER_sgd};
+    struct architecture a = {
+        .input = {.kind = INPUT_REAL, .size = 3},
+        .layers = {GRU},
+        .layer_count = 1,
+        .output = {.loss = LOSS_ranking,
+                   .size = 4,
+                   .ranking = {.negatives = MANY, .kind = INPUT_REAL, .size = WIDE}}};
+    struct fixture *f;
+    (void)state;
+    if (!under_test_is_cpu())
+        skip();
+    fixture_open(&f, &a, &sgd, 1, 1, 1);
+    union value *y = calloc(MANY, WIDE * sizeof *y);
+    float *before = calloc(f->model.parameters, sizeof *before);
+    float *after = calloc(f->model.parameters, sizeof *after);
+    for (size_t k = 0; k < (size_t)MANY * WIDE; k++)
+        y[k].real = (float)fixture_random(f);
+    for (size_t k = 0; k < WIDE; k++)
+        y[WIDE + k].real = FLT_MAX;
+    fixture_read(f, ENGINE_PARAMETERS, before);
+    rank_all(f, y, MANY);
+    fixture_play(f, 0, 0);
+    assert_true(f->updates[0].applied);
+    fixture_read(f, ENGINE_PARAMETERS, after);
+    assert_memory_equal(before, after, f->model.parameters * sizeof *before);
+    assert_true(isnan(f->losses[0]));
+    for (size_t t = 2; t < MANY; t++)
+        assert_true(isfinite(f->losses[t]));
+    free(y);
+    free(before);
+    free(after);
+    fixture_close(&f);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_pool), cmocka_unit_test(every_input),
-                                       cmocka_unit_test(outputs),    cmocka_unit_test(writers),
-                                       cmocka_unit_test(rankings),   cmocka_unit_test(taps)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_pool),        cmocka_unit_test(every_input),
+        cmocka_unit_test(outputs),           cmocka_unit_test(writers),
+        cmocka_unit_test(rankings),          cmocka_unit_test(taps),
+        cmocka_unit_test(extreme_candidates)};
     return under_test_run(tests);
 }

@@ -82,6 +82,20 @@ static void free_all(struct bytes *blobs, size_t count) {
         free(blobs[n].bytes);
 }
 
+static void read_state(struct play *play, const struct bytes *state,
+                       struct checkpoint_report *report) {
+    FILE *file = tmpfile();
+    char path[64];
+    struct error error;
+    assert_non_null(file);
+    assert_int_equal(fwrite(state->bytes, 1, state->size, file), state->size);
+    fflush(file);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fileno(file));
+    if (checkpoint_read(path, play->config, play->learner, report, &error))
+        fail_msg("%s", error.text);
+    fclose(file);
+}
+
 /* ---- Tests ---- */
 
 /* All streams leave and return, in the order of their use, without a visible effect. */
@@ -119,6 +133,39 @@ static void nothing_is_lost(void **unused) {
         free_all(blobs, count);
         play_close(stays);
         play_close(moves);
+    }
+}
+
+/* From the checkpoint of any moment all goes on with the same bits; places that a stream has left
+   can have other content. */
+static void goes_on(void **unused) {
+    enum { ROUNDS = 12, EACH = 20 };
+    static struct checkpoint_report report;
+    if (!under_test_is_cpu())
+        skip();
+    for (size_t n = 0; n < PLAY_CASES; n++) {
+        struct play *stays = play_open(play_cases[n].text);
+        play_take(stays, 0, play_examples());
+        for (uint64_t k = 0; k < ROUNDS; k++) {
+            struct play *starts = play_open(play_cases[n].text);
+            struct bytes state = play_state(stays);
+            read_state(starts, &state, &report);
+            free(state.bytes);
+            starts->random = stays->random;
+            starts->position = stays->position;
+            starts->label = stays->label;
+            starts->hash = stays->hash;
+            play_take(stays, play_examples() + k * EACH, EACH);
+            play_take(starts, play_examples() + k * EACH, EACH);
+            if (starts->hash != stays->hash)
+                fail_msg("%s: other bits after a checkpoint", play_cases[n].name);
+            state = play_state(stays);
+            if (!k)
+                play_assert_state(starts, &state);
+            free(state.bytes);
+            play_close(starts);
+        }
+        play_close(stays);
     }
 }
 
@@ -260,16 +307,7 @@ static void assert_readable(struct play *play, const char *text) {
     static struct checkpoint_report report;
     struct bytes state = play_state(play);
     struct play *other = play_open(text);
-    FILE *file = tmpfile();
-    char path[64];
-    struct error error;
-    assert_non_null(file);
-    assert_int_equal(fwrite(state.bytes, 1, state.size, file), state.size);
-    fflush(file);
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fileno(file));
-    if (checkpoint_read(path, other->config, other->learner, &report, &error))
-        fail_msg("%s", error.text);
-    fclose(file);
+    read_state(other, &state, &report);
     free(state.bytes);
     play_close(other);
 }
@@ -325,6 +363,31 @@ static void huge_numbers_are_refused(void **unused) {
         free_all(blobs, count);
         play_close(play);
     }
+}
+
+/* Symbols of a message that has no atoms: the engine reads the first one in any case. */
+static void refuses_symbols_without_a_count(void **unused) {
+    enum { HEAD = SUMMED_FROM + 17 + 17 + 8 };
+    static const char *const records[] = {"records", NULL};
+    if (!under_test_is_cpu())
+        skip();
+    struct play *play = play_open(play_cases[PLAY_CASES - 1].text);
+    const struct model *model = &play->model;
+    size_t ring = model_ring(model, 5), places = model->open == 1 ? 1 : ring;
+    size_t first = model->state_size + places * (model->outputs + model->kept), count;
+    const uint32_t atoms[] = {0, UINT32_MAX};
+    struct bytes blobs[STREAMS];
+    struct row row = {0};
+    play_take(play, 0, play_examples());
+    count = export_all(play, blobs);
+    for (size_t at = HEAD + 1 + blobs->bytes[HEAD] + 2; !is_named(&row, records);)
+        at = row_at(blobs, at, &row);
+    memcpy(blobs->bytes + row.at + (first + model->state_size) * sizeof *atoms, atoms,
+           sizeof atoms);
+    sum_again(blobs);
+    assert_refused(play, blobs, "records");
+    free_all(blobs, count);
+    play_close(play);
 }
 
 /* The state stays valid for any input in float. */
@@ -467,10 +530,12 @@ static void other_memories_begin_anew(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_lost),
+        cmocka_unit_test(goes_on),
         cmocka_unit_test(takes_a_place),
         cmocka_unit_test(refuses_what_is_damaged),
         cmocka_unit_test(refuses_what_cannot_be),
         cmocka_unit_test(huge_numbers_are_refused),
+        cmocka_unit_test(refuses_symbols_without_a_count),
         cmocka_unit_test(extreme_values_are_kept),
         cmocka_unit_test(forgets_what_it_cannot_restore),
         cmocka_unit_test(refuses_another_configuration),

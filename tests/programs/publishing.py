@@ -10,7 +10,7 @@ except ImportError:
     sys.exit(77)
 
 LIMIT = 60  # seconds: only ends a test that hangs
-TOPICS = ["status", "loss", "state", "prediction", "event"]
+TOPICS = ["status", "loss", "state", "prediction", "vector", "event"]
 
 LOSS = {"loss": 0.5, "mean": 0.0412, "smoothed": 0.25, "minimum": 0.01, "maximum": 2.0,
         "updates": 62, "rate": 0.0003, "gradient_norm": 12.3456, "update_ratio": 0.00123, "plasticity": 0.1125,

@@ -499,7 +499,9 @@ def test_how_it_is_called():
     # known, although a single column has no use for it
     missing = run("--rivals", "var", "none.csv")
     assert missing.returncode == 65, missing
+    messages = str(SOURCE / "conf/next-line.yaml"), "lines", "--message", "none.log"
     for wrong, expected in (((), ""), (("conf.yaml",), "missing SOURCE"),
+                        (messages, "model.input.sequence is not supported"),
                         (("--no-such-option",), ""), (("t.csv", "--perid", "3"), "unknown option --perid"),
                         (("--period", "x", "t.csv"), "--period: expected a whole number, got 'x'"),
                         (("--period",), "--period: missing value"), (("--rivals", "luck", "t.csv"), "--rivals: unknown method")):

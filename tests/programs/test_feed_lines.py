@@ -185,7 +185,8 @@ def test_lines_are_messages(directory):
     assert [e["x"] for e in found] == [[97, 98], [0xC3, 0xA0]] and "3 bytes" in err
     long, _ = examples("é" * 200 + "\n")
     assert long[0]["x"] == ["é" * 127]
-    assert "--message" in run("lines", "--print", "--bytes", stdin=b"a\n").err
+    for option in ["--bytes"], ["--class"], ["--longest", "9"]:
+        assert f"{option[0]}: requires --message" in run("lines", "--print", *option, stdin=b"a\n").err
     assert "--steps" in run("lines", "--print", "--message", "--steps", "2", stdin=b"a\n").err
 
 

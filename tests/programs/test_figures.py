@@ -22,7 +22,7 @@ LIMIT = 300  # seconds: only ends a test that hangs
 UNAVAILABLE, USAGE, SKIP = 69, 2, 77
 NEEDED = {"alerts": ["synth"], "batch-size": [], "bits": [], "bench": [], "compare": ["--against", BUILD],
           "brokers": [], "fleet": ["kills"], "flood": [], "forecasts": ["table", "ETTh2.csv"], "gpu-counts": [], "gpu-report": [], "gpu-simulate": [], "gpu-static": [], "invariances": [], "kill-loop": [], "lasting": [], "ladder": ["table.csv"],
-          "nab": [], "paper": [], "python-client": [], "reliability": [], "repeat": [], "scale": ["--measure", "--costs", os.devnull], "skab": [], "symbols": ["FILE"], "subscribers-cost": [], "threads": [], "top-cost": [], "ucr": []}
+          "nab": [], "paper": [], "python-client": [], "reliability": [], "repeat": [], "scale": ["--measure", "--costs", os.devnull], "sequence": [], "skab": [], "symbols": ["FILE"], "subscribers-cost": [], "threads": [], "top-cost": [], "ucr": []}
 # These have other options: one builds on Debian, one needs another Python, one searches many files,
 # one reads the sources.
 OTHERS = {"messages", "clean-root", "pytorch", "gpu-carry"}

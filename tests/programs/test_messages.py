@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 
 import cases
+import numpy as np
 import running
 import zmq
 from running import Daemon, wait_learned
@@ -114,8 +115,9 @@ def test_a_message_that_is_too_long_is_rejected():
                 socket.send(json.dumps({"x": x, "y": 0, "sequence": n + 1}).encode())
                 found = daemon.next_message(socket)[1]
                 assert found[1] == status, (x, found)
+                if x == [1] * 7:  # announced before the next one
+                    daemon.until(lambda: "x has 7 atoms; model.input.sequence.longest is 6" in daemon.text())
         assert daemon.ask("status")["rejected_by"] == {"x_size": 2, "x_value": 1}
-        daemon.until(lambda: "x has 7 atoms; model.input.sequence.longest is 6" in daemon.text())
 
 
 def published(inputs, output, messages):
@@ -163,6 +165,62 @@ def test_a_ranking():
         assert math.isclose(messages[n]["baseline"], math.log(among), rel_tol=1e-6), messages[n]
     hinge = published(inputs, ranking + ", objective: hinge", [[b"s", numbers([x], "I")] for x in items])[-1]
     assert "baseline" not in hinge and "skill" not in hinge and hinge["metric"]["rank"] >= 1, hinge
+
+
+def tensors_of(blob):
+    size = struct.unpack("<Q", blob[:8])[0]
+    header, data = json.loads(blob[8:8 + size]), blob[8 + size:]
+    return {name: np.frombuffer(data[slice(*about["data_offsets"])], "<f4").reshape(about["shape"])
+            for name, about in header.items() if name != "__metadata__"}
+
+
+def announced(inputs, output, examples, more="", learn=True):
+    """The newest message of each topic, and the parameters before the examples."""
+    with tempfile.TemporaryDirectory(prefix="messages-") as directory:
+        text = configuration(directory, inputs, output) + more
+        text = text.replace("every: 1", "every: 1, predictions: true, vectors: true")
+        with Daemon(directory, text) as daemon:
+            subscriber = running.subscribe(daemon, (b"prediction", b"vector", b"state"))
+            tensors = tensors_of(daemon.export())
+            with daemon.socket(zmq.PUSH, "examples") as socket:
+                for example in examples:
+                    socket.send(json.dumps({"stream": "s", "learn": learn, **example}).encode())
+                found = {}
+                while len(found) < 3 or any(body["examples"] < len(examples) for body in found.values()):
+                    topic, body = daemon.next_message(subscriber)
+                    found[topic.decode()] = json.loads(body)
+    return found, tensors
+
+
+def check_vectors(found, tensors):
+    """The prediction is that of h."""
+    h = np.array(found["vector"]["h"])
+    a = h @ tensors["output.weight"].T + tensors["output.bias"]
+    share = np.exp(a) / np.exp(a).sum(-1, keepdims=True)
+    assert np.allclose(share, found["prediction"]["prediction"], atol=1e-5), found
+
+
+def test_vectors_of_messages_and_of_a_long_example():
+    found, tensors = announced(SYMBOLS.replace("longest", "pool: attention, longest"), CLASSES,
+                               [{"x": [1, 2, 3], "y": 1}, {"x": [4, 0, 4, 5, 6], "y": 2}], learn=False)
+    check_vectors(found, tensors)
+    assert found["vector"]["stream"] == "s" and found["vector"]["example"] == 2, found["vector"]
+    shares = found["prediction"]["attention"]
+    assert len(shares) == 5 and math.isclose(sum(shares), 1, rel_tol=1e-5) and len(set(shares)) > 2, shares
+    steps = [[math.sin(n), math.cos(n)] for n in range(600)]  # several plans
+    check_vectors(*announced("kind: real, size: 2", CLASSES, [{"x": steps, "y": [[n % 3] for n in range(600)]}],
+                             learn=False))
+
+
+def test_layers_have_names():
+    found, _ = announced(SYMBOLS, NEXT, [{"x": [1, 2]}, {"x": [3]}])
+    assert [layer["name"] for layer in found["state"]["layers"]] == ["layer 0", "reader 0", "output 0"], found
+    assert "prediction" not in found["prediction"] and found["prediction"]["loss"] > 0, found
+    ranking = "loss: ranking, size: 3, negatives: 4, candidates: {kind: real, size: 2, layers: [{cell: dense, size: 4}]}"
+    found, _ = announced("kind: real, size: 2", ranking, [{"x": [1, 2], "y": [3, 4]}] * 2)
+    assert [layer["name"] for layer in found["state"]["layers"]] == ["layer 0", "candidates 0"], found
+    found, _ = announced("kind: real, size: 2", CLASSES, [{"x": [1, 2], "y": 0}] * 2)
+    assert "name" not in found["state"]["layers"][0], found
 
 
 cases.run(globals())

@@ -209,10 +209,22 @@ def test_messages(directory):
         with client(one) as c:
             c.learn(["a", "b"], [3, 0, 1])
             c.learn(["b"], [2], wait=True)
+            written = c.predict(["a", "b"], [3, 0])  # a loss without numbers
+            assert written.loss > 0 and len(written.values) == 0
             refused = raises(runnel.Refused, lambda: c.learn(["b"] * 5, [2], wait=True))
             assert refused.reason == "x_size" and "x has 5 atoms; model.input.sequence.longest is 4" in str(refused)
         status = one.ask("status")
-        assert (status["steps"], status["words"]) == (2, 2), status
+        assert (status["steps"], status["words"]) == (3, 2), status
+
+
+def test_outputs(directory):
+    """The values are those of all outputs, one after the other."""
+    outputs = ("{name: a, loss: squared, size: 2, target: next}", "{name: b, loss: softmax, size: 3, target: given}")
+    text = CONFIG.replace("output: {output}", f"outputs: [{', '.join(outputs)}]".replace("{", "{{").replace("}", "}}"))
+    with running.Daemon(directory, text.format(d=directory, input=REAL, socket="router")) as one, client(one) as c:
+        found = c.predict([1, 2], 2)
+        assert found.values.shape == (5,) and math.isclose(sum(found.values[2:]), 1, rel_tol=1e-6)
+        assert found.label is None and found.probabilities is None and found.names is None
 
 
 def test_labels(directory):

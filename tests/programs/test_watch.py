@@ -304,6 +304,18 @@ def test_state_by_member(directory):
         assert re.match(label + r" +hidden +(-0.0123|-) \+- +0.4560 ", line) and len(line) <= 80, line
 
 
+def test_named_layers_and_vectors(directory):
+    daemon = Daemon(directory)
+    watch = Watch(daemon.endpoint, "-t", "state", "-t", "vector", "-n", "2")
+    daemon.wait_for("status", "state", "vector")
+    daemon.send("state", {"layers": [{**LSTM, "name": name} for name in ("layer 0", "reader 0")]})
+    daemon.send("vector", {"stream": "a", "example": 7, "h": [0.5, -0.25]})
+    status, lines, err = watch.end()
+    daemon.close()
+    assert (status, err) == (OK, "") and lines[2].split() == "example 7 of 'a': [0.5,-0.25]".split(), lines
+    assert [line.split()[:3] for line in lines[:2]] == [["0", "layer", "0"], ["1", "reader", "0"]], lines
+
+
 def test_state_of_many_members(directory):
     """Each line contains the name of its network, with aligned columns."""
     daemon = Daemon(directory)

@@ -277,6 +277,20 @@ def test_classes_that_have_not_come_stay_out():
             daemon.end()
 
 
+def test_classes_of_every_output_are_hidden():
+    """In a list each output has one row a class; those that have not occurred stay hidden."""
+    outputs = "outputs: [{name: a, loss: softmax, target: next}, {name: b, loss: softmax, target: previous}]"
+    with tempfile.TemporaryDirectory() as directory, \
+            Daemon(directory, configuration(directory, "kind: symbol, embedding: 3, " + vocabulary(9))
+                   .replace("output: {" + NEXT + "}", outputs)) as daemon:
+        learn(daemon, [as_json(x="pqr"[i % 3]) for i in range(30)])
+        tensors = exported(daemon)[0]
+        for name in "ab":
+            bias = [b[0] for b in tensors[f"outputs.{name}.bias"]]
+            assert [b == -200 for b in bias] == [False] * 3 + [True] * 6 + [False], bias
+        daemon.end()
+
+
 def test_a_class_that_comes_while_a_prediction_waits():
     """A class appears between a prediction and its target, in another stream or a label. If the
     target is that class, it is scored as the unknown. Kills and stops do not change a bit."""

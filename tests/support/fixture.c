@@ -325,8 +325,11 @@ void fixture_measure(struct fixture *fixture, size_t slot) {
 }
 
 static struct results results_of(struct fixture *fixture) {
-    return (struct results){fixture->losses, fixture->scored, fixture->outputs, fixture->updates,
-                            fixture->measures};
+    return (struct results){.losses = fixture->losses,
+                            .scored = fixture->scored,
+                            .outputs = fixture->outputs,
+                            .updates = fixture->updates,
+                            .measures = fixture->measures};
 }
 
 static void begin_plan(struct plan *plan) {

@@ -53,9 +53,19 @@ const struct play_case play_cases[PLAY_CASES] = {
              "  output: {loss: squared, size: 2, target: next}\n" LEARNING},
     {"outputs",
      "name: a\nmodel:\n  input: {kind: real, size: 2, scale: standard, missing: hold}\n" GRU
-     "  outputs:\n  - {name: next, loss: gaussian, size: 2, target: next}\n"
+     "  outputs:\n  - {name: sent, loss: squared, size: 3, target: given}\n"
+     "  - {name: next, loss: gaussian, size: 2, target: next}\n"
      "  - {name: before, loss: squared, size: 2, target: previous, weight: 0.5}\n"
-     "  - {name: sent, loss: squared, size: 3, target: given}\n" LEARNING},
+     "learning: {window: 5, stride: 1, max_streams: 5, optimizer: {kind: adam, rate: 0.01}}\n"},
+    {"messages",
+     "name: a\nmodel:\n  input: {kind: symbol, size: 6, embedding: 3, sequence: {layers: "
+     "[{cell: gru, size: 4}], pool: attention, longest: 5}}\n" GRU "  outputs:\n"
+     "  - {name: next, loss: softmax, size: 6, target: next, sequence: {layers: [{cell: "
+     "gru, size: 4}]}}\n"
+     "  - {name: before, loss: softmax, size: 6, target: previous, sequence: {layers: "
+     "[{cell: dense, size: 4, taps: 3}, {cell: lstm, size: 4}]}}\n"
+     "  - {name: ranked, loss: ranking, size: 4, score: cosine, negatives: 5, "
+     "candidates: {kind: real, size: 3, layers: [{cell: dense, size: 4}]}}\n" LEARNING},
 };
 
 int play_setup(void) {
@@ -132,7 +142,7 @@ unsigned play_random(struct play *play, unsigned below) {
     return (play->random >> 16) % below;
 }
 
-enum { WIDTH = 3, STEPS = 2 };
+enum { WIDTH = 3, STEPS = 2, ATOMS = 5 };
 
 static void take_label(struct play *play, struct example *example, float *y) {
     if (play->config->architecture.output.target != TARGET_LATER ||
@@ -152,7 +162,7 @@ static void take_one(struct play *play, uint64_t n) {
     const struct architecture *a = &play->config->architecture;
     char key[8];
     float x[STEPS * WIDTH], y[STEPS * WIDTH];
-    uint32_t symbols[STEPS];
+    uint32_t symbols[ATOMS];
     struct example example = {.key = key, .steps = 1, .learn = play_random(play, 10) > 0};
     example.key_size = (size_t)snprintf(key, sizeof key, "s%u", play_random(play, STREAMS));
     example.end = play_random(play, 40) == 0;
@@ -167,11 +177,17 @@ static void take_one(struct play *play, uint64_t n) {
         if (a->input.hold && play_random(play, 5) == 0)
             x[k] = NAN;
     }
-    for (size_t t = 0; t < STEPS; t++)
+    if (input_is_message(&a->input)) {
+        example.steps = 1;
+        example.atoms = 1 + play_random(play, ATOMS);
+    }
+    for (size_t t = 0; t < (example.atoms ? example.atoms : STEPS); t++)
         symbols[t] = play_random(play, (unsigned)a->input.size);
     example.x = a->input.kind == INPUT_SYMBOL ? (const void *)symbols : x;
-    example.y =
-        model_has_output(&play->model, false) && a->output.target != TARGET_LATER ? y : NULL;
+    bool sent = model_has_output(&play->model, false) && a->output.target != TARGET_LATER;
+    if (example.atoms && n % 29 == 0)
+        y[0] = 3e38F;
+    example.y = sent && !(example.atoms && n / 40 % 2) ? y : NULL; /* some have none for long */
     assert_int_equal(learner_take(play->learner, &example, NULL), 0);
     learner_set_position(play->learner, ++play->position);
     take_label(play, &example, y);

@@ -129,6 +129,8 @@ static const struct {
     {TEXT("kind: real, size: 1000000, sequence: {layers: [{cell: gru, size: 7}], longest: 65536}",
           "", "loss: softmax, size: 4"),
      NULL, ":3:3: model: expected at most 2147483647 numbers in a message, got 65536000001"},
+    {TEXT("kind: real, size: 3, sequence: {}", "{cell: gru, size: 4}", "loss: softmax, size: 2"),
+     NULL, ":3:42: model.input.sequence.layers: missing; expected a list of 1 to 4 layers"},
     READ("sequence: {layers: []}", ":3:67:", "layers: expected a list of 1 to 4 layers, got 0"),
     {TEXT("kind: real, size: 3, sequence: {longest: 4}", "{cell: gru, size: 4}",
           "loss: squared, size: 2"),
@@ -149,6 +151,8 @@ static const struct {
     SET("learning.rule=rtrl", "learning.rule: expected tbptt with model.input.sequence, got rtrl: "
                               "a message is read whole"),
     SET("device=cuda", "device: expected cpu with model.input.sequence, got cuda"),
+    {VECTORS("loss: squared, size: 1") "statistics: {vectors: true}\n", "device=cuda:1",
+     "--set device: expected cpu with statistics.vectors, got cuda:1"},
     SET("anomaly={enabled: true, shape: true}",
         "anomaly={enabled: true, shape: true}: anomaly.shape: " ALONE),
     {TEXT("kind: real, size: 2, scale: standard, " READER, "", "loss: softmax, size: 4"), NULL,

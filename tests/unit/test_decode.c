@@ -300,7 +300,7 @@ static const struct bad bad_message_rows[] = {
     {{MODEL_LINES, {NONE, WHOLES(1, 2, 3, 4, 0)}, 2},
      REJECT_X_SIZE,
      "x has 5 atoms; model.input.sequence.longest is 4"},
-    {JSON(MODEL_LINES, "{\"x\": []}"), REJECT_X_SIZE, "x has 0 bytes"},
+    {JSON(MODEL_LINES, "{\"x\": []}"), REJECT_X_SIZE, "x is empty"},
     {JSON(MODEL_LINES, "{\"x\": [1, 5]}"), REJECT_X_VALUE, "x is 5 at atom 1, expected 0..4"},
     {JSON(MODEL_LINES, "{\"x\": [1, 2], \"y\": [1, 2]}"), REJECT_Y_SIZE, "y has 8 bytes"},
     {JSON(MODEL_TRACES, "{\"x\": [[1, 2], [3]]}"), REJECT_X_SIZE,

@@ -453,6 +453,35 @@ static int refuse_third(void *context, struct journal_entry *entry, struct error
     return entry->position == 3 ? error_set(error, EX_SOFTWARE, "enough") : 0;
 }
 
+static int accept(void *context, struct journal_entry *entry, struct error *error) {
+    return (void)context, (void)entry, (void)error, 0;
+}
+
+/* Where x or y is a message it has all rows of an entry, which is one step, and at least one. */
+static void refuses_steps_of_messages(void **unused) {
+    for (size_t n = 0; n < 4; n++) {
+        struct journal_options options = plain_options();
+        struct error error;
+        float numbers[2 * (INPUTS + TARGETS)] = {0};
+        bool steps = n % 2, y = n / 2;
+        const struct example example = {
+            .key = "a", .key_size = 1, .steps = 1 + steps, .x = numbers, .y = y ? numbers : NULL};
+        options.input_bytes = steps || y ? options.input_bytes : 0; /* an x without atoms */
+        struct journal *journal = open_with(&options);
+        journal_append_example(journal, &example);
+        assert_synced(journal);
+        journal_close(&journal);
+        options = plain_options();
+        options.messages = !y;
+        options.target_messages = y;
+        journal = open_with(&options);
+        assert_int_equal(journal_replay(journal, 0, accept, NULL, &error), !steps && y ? 0 : -1);
+        journal_close(&journal);
+        remove_state(unused);
+        make_state(unused);
+    }
+}
+
 static void stops_at_an_error_of_the_visit(void **unused) {
     struct journal *journal = open_plain();
     struct error error;
@@ -564,6 +593,7 @@ int main(void) {
         TEST(refuses_an_end_that_is_missing),
         TEST(begins_again_after_any_kill),
         TEST(stops_at_an_error_of_the_visit),
+        TEST(refuses_steps_of_messages),
         TEST(refuses_another_configuration),
         TEST(belongs_to_nobody_when_empty),
         TEST(can_be_read_meanwhile),

@@ -700,22 +700,21 @@ static void explain(char text[ALERT_TEXT_SIZE], const char *event, const json_t 
     double peak = number(json_object_get(body, "peak"), "score");
     double seconds = number(end, "data_time") - number(begin, "data_time");
     char all[2 * ALERT_TEXT_SIZE], part[FORMAT_SIZE];
-    int used = snprintf(all, sizeof all, "%s", event);
+    snprintf(all, sizeof all, "%s", event);
     for (size_t i = 0; i < json_array_size(columns) && i < COLUMNS_MOST; i++) {
         const json_t *column = json_array_get(columns, i);
         const char *name = member_string(column, "name");
         snprintf(part, sizeof part, "x[%.0f]", number(column, "column"));
-        used += snprintf(all + used, sizeof all - (size_t)used, "%s %.64s %.2g", i ? "," : ";",
-                         name ? name : part, number(column, "share"));
+        text_append(all, sizeof all, "%s %.64s %.2g", i ? "," : ";", name ? name : part,
+                    number(column, "share"));
     }
     if (!isnan(peak))
-        used += snprintf(all + used, sizeof all - (size_t)used, "; peak %.3g", peak);
+        text_append(all, sizeof all, "; peak %.3g", peak);
     if (!isnan(seconds))
-        snprintf(all + used, sizeof all - (size_t)used, "; it lasted %s",
-                 format_duration(part, seconds));
+        text_append(all, sizeof all, "; it lasted %s", format_duration(part, seconds));
     else if (json_is_object(end))
-        snprintf(all + used, sizeof all - (size_t)used, "; it lasted %.0f examples",
-                 number(end, "example") - number(begin, "example"));
+        text_append(all, sizeof all, "; it lasted %.0f examples",
+                    number(end, "example") - number(begin, "example"));
     text_copy(text, ALERT_TEXT_SIZE, all);
 }
 

@@ -12,6 +12,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/options.h"
+#include "common/text.h"
 #include "config/config.h"
 #include "engine/cuda_module.h"
 #include "engine/engines.h"
@@ -40,12 +41,11 @@ static int bench_members(const struct config *config, const char *path, size_t c
             error, EX_CONFIG,
             "%s: the configuration lists members, which --members replaces; remove one of the two",
             path);
-    size_t used = (size_t)snprintf(text, BENCH_MEMBERS_SIZE, "members=[");
+    snprintf(text, BENCH_MEMBERS_SIZE, "members=[");
     for (size_t n = 0; n < count; n++)
-        used += (size_t)snprintf(text + used, BENCH_MEMBERS_SIZE - used,
-                                 "%s{name: m%zu, set: {seed: %" PRIu64 "}}", n ? ", " : "", n + 1,
-                                 config->seed + n);
-    snprintf(text + used, BENCH_MEMBERS_SIZE - used, "]");
+        text_append(text, BENCH_MEMBERS_SIZE, "%s{name: m%zu, set: {seed: %" PRIu64 "}}",
+                    n ? ", " : "", n + 1, config->seed + n);
+    text_append(text, BENCH_MEMBERS_SIZE, "]");
     return 0;
 }
 

@@ -226,16 +226,15 @@ static void progress_show(struct progress *p) {
     const struct work *work = next_work(p);
     if (++drawn % SLOWLY)
         p->turn = turn;
-    size_t used = (size_t)snprintf(line, sizeof line, "%zu of %zu runs, %s left", p->over, p->total,
-                                   format_left(left, time_left(p)));
+    snprintf(line, sizeof line, "%zu of %zu runs, %s left", p->over, p->total,
+             format_left(left, time_left(p)));
     if (work) {
         double mean = atomic_load(&work->watch->mean);
         double share =
             (double)atomic_load(&work->watch->messages) / (double)p->messages[work->run->stream];
-        used += (size_t)snprintf(line + used, sizeof line - used, "; %s: %.0f%%",
-                                 name_of(p, work->run, name), 100 * share);
-        if (isfinite(mean) && used < sizeof line)
-            snprintf(line + used, sizeof line - used, ", loss %.4g", mean);
+        text_append(line, sizeof line, "; %s: %.0f%%", name_of(p, work->run, name), 100 * share);
+        if (isfinite(mean))
+            text_append(line, sizeof line, ", loss %.4g", mean);
     }
     size_t width = terminal_width();
     char shown[2 * LINE_SIZE];

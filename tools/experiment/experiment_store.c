@@ -12,6 +12,7 @@
 #include <sysexits.h>
 
 #include "common/database.h"
+#include "common/text.h"
 #include "experiment_memory.h"
 
 struct experiment_store {
@@ -455,12 +456,11 @@ static int take_column(struct experiment_results *results, sqlite3_stmt *stateme
 }
 
 static void select_sql(char sql[SQL_SIZE], const struct store_table *table, const char *where) {
-    size_t used = (size_t)snprintf(sql, SQL_SIZE, "SELECT ");
+    *sql = 0;
     for (size_t n = 0; n < table->count; n++)
-        used += (size_t)snprintf(sql + used, SQL_SIZE - used, "%s%s", n ? ", " : "",
-                                 table->columns[n].name);
-    snprintf(sql + used, SQL_SIZE - used, " FROM %s%s%s%s ORDER BY %s", table->name,
-             *where ? " WHERE " : "", where, *where ? " = ?" : "", table->order);
+        text_append(sql, SQL_SIZE, "%s%s", n ? ", " : "SELECT ", table->columns[n].name);
+    text_append(sql, SQL_SIZE, " FROM %s%s%s%s ORDER BY %s", table->name, *where ? " WHERE " : "",
+                where, *where ? " = ?" : "", table->order);
 }
 
 static int too_large(const struct experiment_store *store, const char *name, struct error *error) {
@@ -736,17 +736,14 @@ static int put_rows(struct experiment_store *store, const struct store_table *ta
                     const char *first, int64_t is, const char *place, const void *rows,
                     size_t count, struct error *error) {
     char sql[SQL_SIZE];
-    size_t used =
-        (size_t)snprintf(sql, SQL_SIZE, "INSERT OR REPLACE INTO %s (%s%s%s%s", table->name, first,
-                         *first ? ", " : "", place, *place ? ", " : "");
-    for (size_t n = 0; n < table->count; n++)
-        used += (size_t)snprintf(sql + used, SQL_SIZE - used, "%s%s", n ? ", " : "",
-                                 table->columns[n].name);
     size_t given = table->count + (*first != 0) + (*place != 0);
-    used += (size_t)snprintf(sql + used, SQL_SIZE - used, ") VALUES (");
+    snprintf(sql, SQL_SIZE, "INSERT OR REPLACE INTO %s (%s%s%s%s", table->name, first,
+             *first ? ", " : "", place, *place ? ", " : "");
+    for (size_t n = 0; n < table->count; n++)
+        text_append(sql, SQL_SIZE, "%s%s", n ? ", " : "", table->columns[n].name);
     for (size_t n = 0; n < given; n++)
-        used += (size_t)snprintf(sql + used, SQL_SIZE - used, n ? ", ?" : "?");
-    snprintf(sql + used, SQL_SIZE - used, ")");
+        text_append(sql, SQL_SIZE, n ? ", ?" : ") VALUES (?");
+    text_append(sql, SQL_SIZE, ")");
     sqlite3_stmt *statement = store_prepare(store, sql, error);
     if (!statement)
         return -1;

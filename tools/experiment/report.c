@@ -13,6 +13,7 @@
 #include "common/format.h"
 #include "common/grid.h"
 #include "common/program.h"
+#include "common/text.h"
 #include "report_summary.h"
 #include "report_table.h"
 
@@ -140,13 +141,12 @@ static bool is_standard(const char *path) {
 int report_check(const struct report_options *o, struct error *error) {
     if (o->measure && experiment_measure_named(o->measure) == EXPERIMENT_FIGURES) {
         char names[ERROR_TEXT_SIZE / 2] = "";
-        size_t used = 0;
         for (size_t n = 0; n < EXPERIMENT_FIGURES; n++)
-            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s",
-                                     n == 0                       ? ""
-                                     : n + 1 < EXPERIMENT_FIGURES ? ", "
-                                                                  : " or ",
-                                     experiment_measures[n].name);
+            text_append(names, sizeof names, "%s%s",
+                        n == 0                       ? ""
+                        : n + 1 < EXPERIMENT_FIGURES ? ", "
+                                                     : " or ",
+                        experiment_measures[n].name);
         return error_set(error, EX_USAGE, "--measure: expected %s, got %s", names, o->measure);
     }
     if (is_standard(o->csv) + is_standard(o->html) + o->json > 1)

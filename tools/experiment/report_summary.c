@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "common/text.h"
 #include "experiment_memory.h"
 
 /* ---- Settings ---- */
@@ -371,13 +372,12 @@ static bool has_figure(const struct experiment_results *results, size_t figure) 
 static int refuse(const struct experiment_results *results, const char *measure,
                   struct error *error) {
     char names[ERROR_TEXT_SIZE / 2] = "";
-    size_t used = 0;
     for (size_t n = 0; n < EXPERIMENT_FIGURES; n++)
         if (has_figure(results, n))
-            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "",
-                                     experiment_measures[n].name);
+            text_append(names, sizeof names, "%s%s", *names ? ", " : "",
+                        experiment_measures[n].name);
     return error_set(error, EX_DATAERR, "no run has measure %s; expected %s", measure,
-                     used ? names : "none");
+                     *names ? names : "none");
 }
 
 int summary_make(struct summary *summary, struct experiment_results *results, const char *measure,

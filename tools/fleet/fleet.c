@@ -567,9 +567,8 @@ static int no_fleet(const struct options *options, struct fleet_link *link, stru
     char names[TEXT_SIZE] = "", clean[TEXT_SIZE];
     if (link->ops->groups(link, &groups, &unsaid))
         groups.count = 0;
-    for (size_t n = 0, used = 0; n < groups.count && used < sizeof names; n++)
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", n ? ", " : "",
-                                 groups.names[n]);
+    for (size_t n = 0; n < groups.count; n++)
+        text_append(names, sizeof names, "%s%s", n ? ", " : "", groups.names[n]);
     text_copy(clean, sizeof clean, names);
     return groups.count
                ? error_set(error, EX_UNAVAILABLE,

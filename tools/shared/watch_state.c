@@ -40,12 +40,18 @@ const char *state_member(const json_t *layer) {
     return member_string(layer, MEMBER);
 }
 
+/* The name of its member, or its own. */
+static const char *label_of(const json_t *layer) {
+    const char *member = state_member(layer);
+    return member ? member : member_string(layer, "name");
+}
+
 int state_member_columns(const json_t *layers, int most) {
     const json_t *layer;
     size_t i;
     int columns = 0;
     json_array_foreach(layers, i, layer) {
-        const char *name = state_member(layer);
+        const char *name = label_of(layer);
         int length = name ? (int)strnlen(name, (size_t)most) : 0;
         columns = length > columns ? length : columns;
     }
@@ -53,7 +59,7 @@ int state_member_columns(const json_t *layers, int most) {
 }
 
 const char *state_member_name(const json_t *layer, int columns, char name[STATE_NAME_SIZE]) {
-    const char *all = state_member(layer);
+    const char *all = label_of(layer);
     *name = '\0';
     if (!all)
         return name;

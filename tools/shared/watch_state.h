@@ -17,10 +17,11 @@ json_t *state_layers(const json_t *body);
 /* The name of the layer's member; NULL if the network has no name. */
 const char *state_member(const json_t *layer);
 
-/* Columns of the longest member name, at most `most`; 0 without names. */
+/* Columns of the longest name of a member, or of a layer in a network without a name, at most
+ * `most`; 0 without names. */
 int state_member_columns(const json_t *layers, int most);
 
-/* The name of the layer's member in at most `columns`. Keeps beginning and end of a long name with
+/* That name of the layer in at most `columns`. Keeps beginning and end of a long name with
    '~' between, since numbered names differ there. Returns `name`; "" without a name. */
 const char *state_member_name(const json_t *layer, int columns, char name[STATE_NAME_SIZE]);
 

@@ -51,14 +51,14 @@ static void format_truth(char text[TEXT_SIZE], const struct truth_row *row, cons
     char stream[STREAM_SIZE], number[4][FORMAT_SIZE], truth[FORMAT_SIZE + 4] = "not observed";
     if (!isnan(row->target))
         snprintf(truth, sizeof truth, "%s", format_number(number[0], row->target));
-    int used = snprintf(text, TEXT_SIZE, "%s[%s]: %s, forecast %s",
-                        text_copy(stream, sizeof stream, row->stream), name, truth,
-                        format_number(number[1], row->prediction));
+    snprintf(text, TEXT_SIZE, "%s[%s]: %s, forecast %s",
+             text_copy(stream, sizeof stream, row->stream), name, truth,
+             format_number(number[1], row->prediction));
     if (whole && !isnan(row->low))
-        used += snprintf(text + used, TEXT_SIZE - (size_t)used, ", from %s to %s",
-                         format_number(number[2], row->low), format_number(number[3], row->high));
+        text_append(text, TEXT_SIZE, ", from %s to %s", format_number(number[2], row->low),
+                    format_number(number[3], row->high));
     if (truth_missed(row))
-        snprintf(text + used, TEXT_SIZE - (size_t)used, ": missed");
+        text_append(text, TEXT_SIZE, ": missed");
 }
 
 /* The same for a class that is a word. */
@@ -115,16 +115,15 @@ static void format_worth(char text[TEXT_SIZE], const struct watched *w, size_t c
     const struct sample *sample = watched_sample(w);
     char number[FORMAT_SIZE];
     double skill = more > 0 ? skill_of(w, column) : NAN;
-    int used = 0;
     *text = '\0';
     if (!isnan(skill))
-        used = snprintf(text, TEXT_SIZE, "skill %s", format_skill(number, skill));
+        text_append(text, TEXT_SIZE, "skill %s", format_skill(number, skill));
     if (sample && isfinite(sample->values[FIELD_coverage_total]))
-        used += snprintf(text + used, TEXT_SIZE - (size_t)used, "%shits %s", used ? ", " : "",
-                         format_percent(number, sample->values[FIELD_coverage_total]));
+        text_append(text, TEXT_SIZE, "%shits %s", *text ? ", " : "",
+                    format_percent(number, sample->values[FIELD_coverage_total]));
     if (sample && more > 1 && isfinite(sample->values[FIELD_crps_skill]))
-        snprintf(text + used, TEXT_SIZE - (size_t)used, "%sCRPS skill %s", used ? ", " : "",
-                 format_skill(number, sample->values[FIELD_crps_skill]));
+        text_append(text, TEXT_SIZE, "%sCRPS skill %s", *text ? ", " : "",
+                    format_skill(number, sample->values[FIELD_crps_skill]));
 }
 
 /* Draws the experts with the largest weights in the last row. */

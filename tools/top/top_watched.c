@@ -331,6 +331,7 @@ static void handle_message(struct watched *w, struct message *message) {
         add_event(w, message->body);
         break;
     case TOPIC_PREDICTION:
+    case TOPIC_VECTOR:
     case TOPICS:
         break;
     }

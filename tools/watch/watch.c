@@ -165,7 +165,8 @@ struct pace {
 #define PERIOD (1.0 / PACE_ROWS)
 
 static bool makes_rows(enum topic topic) {
-    return topic == TOPIC_LOSS || topic == TOPIC_STATE || topic == TOPIC_PREDICTION;
+    return topic == TOPIC_LOSS || topic == TOPIC_STATE || topic == TOPIC_PREDICTION ||
+           topic == TOPIC_VECTOR;
 }
 
 static void forget(struct pace *pace, enum topic topic) {
@@ -313,7 +314,7 @@ static void note(void *context, const char *text) {
 static bool is_printed(const struct options *o, enum topic topic) {
     if (o->choice)
         return o->chosen[topic] || (topic == TOPIC_EVENT && o->anomalies);
-    return o->json || (topic != TOPIC_STATE && topic != TOPIC_PREDICTION);
+    return o->json || topic < TOPIC_STATE || topic == TOPIC_EVENT;
 }
 
 /* Writes JSON without control characters: JSON strings may contain U+007F..U+009F, which become

@@ -129,17 +129,14 @@ void lines_add(struct lines *l, const char *text) {
 
 static void add_cells(struct lines *l, const struct lines_table *table, const char *const *texts,
                       const char *rest) {
-    char line[OUTPUT_SIZE];
-    size_t used = 0;
-    for (size_t n = 0; n < table->count && used < sizeof line; n++) {
+    char line[OUTPUT_SIZE] = "";
+    for (size_t n = 0; n < table->count; n++) {
         int blanks = abs(table->widths[n]) - lines_width(texts[n]);
         int left = table->widths[n] < 0 || blanks < 0 ? 0 : blanks;
         int right = table->widths[n] < 0 && blanks > 0 ? blanks : 0;
-        used += (size_t)snprintf(line + used, sizeof line - used, "%s%*s%s%*s", n ? " " : "", left,
-                                 "", texts[n], right, "");
+        text_append(line, sizeof line, "%s%*s%s%*s", n ? " " : "", left, "", texts[n], right, "");
     }
-    if (used < sizeof line)
-        snprintf(line + used, sizeof line - used, "%s", rest);
+    text_append(line, sizeof line, "%s", rest);
     lines_add(l, line);
 }
 
@@ -288,9 +285,8 @@ static void format_cell(char text[FORMAT_SIZE], const struct field *field, const
 /* Appends a right-aligned cell to `line`. */
 static void append_cell(char line[LINE_SIZE], const struct field *field, const char *text,
                         bool red) {
-    size_t used = strlen(line);
-    snprintf(line + used, LINE_SIZE - used, "%*s%s%*s%s", used ? GAP : 0, "", red ? RED : "",
-             field->column.width, text, red ? PLAIN : "");
+    text_append(line, LINE_SIZE, "%*s%s%*s%s", *line ? GAP : 0, "", red ? RED : "",
+                field->column.width, text, red ? PLAIN : "");
 }
 
 /* The baseline was better over the last tenth of the examples. */
@@ -424,9 +420,7 @@ static void append_histogram(char line[LINE_SIZE], const struct lines *lines, co
     size_t count = member_counts(layer, "histogram", values, TREND_VALUES);
     if (!count || lines_width(line) + 2 + (int)count > lines->columns)
         return;
-    size_t used = strlen(line);
-    bool utf8 = lines->utf8;
-    snprintf(line + used, LINE_SIZE - used, "  %s", trend_histogram(values, count, utf8, picture));
+    text_append(line, LINE_SIZE, "  %s", trend_histogram(values, count, lines->utf8, picture));
 }
 
 /* "  dormant 31.2%  rank 11.77  growth 8.195", if there is room. */
@@ -438,10 +432,9 @@ static void append_units(char line[LINE_SIZE], const struct lines *lines, const 
     snprintf(text, sizeof text, "  dormant %6s  rank %7s  growth %7s", dormant,
              format_number(numbers[0], layer_number(layer, LAYER_units_rank)),
              format_number(numbers[1], layer_number(layer, LAYER_weights_growth)));
-    size_t used = strlen(line);
     if (lines_width(line) + (int)strlen(text) <= lines->columns &&
         json_object_get(layer, fields_of_layer[LAYER_units_dormant].group))
-        snprintf(line + used, LINE_SIZE - used, "%s", text);
+        text_append(line, LINE_SIZE, "%s", text);
 }
 
 /* "layer 0" or " 0 change", equally wide on a line of 80 columns. */
@@ -455,9 +448,8 @@ static void format_layer(char label[LABEL_SIZE], const struct lines *lines, size
     int width = state_member_columns(layers, least + (more > 0 ? more : 0));
     width = width > least ? width : least;
     char name[STATE_NAME_SIZE];
-    if (state_member(layer))
-        snprintf(label, LABEL_SIZE, " %*zu %-*s", number, index, width,
-                 state_member_name(layer, width, name));
+    if (*state_member_name(layer, width, name))
+        snprintf(label, LABEL_SIZE, " %*zu %-*s", number, index, width, name);
     else
         snprintf(label, LABEL_SIZE, "   layer %-2zu", index);
 }
@@ -489,18 +481,21 @@ static bool print_state(struct lines *lines, const json_t *body) {
     return any;
 }
 
-static void print_prediction(struct lines *lines, const json_t *body) {
+/* A prediction, or a vector, which has no loss. */
+static void print_prediction(struct lines *lines, const json_t *body, const char *key) {
     enum { DIGITS = 4, ENDING = 3 };
     const char *stream = member_string(body, "stream");
     double example = 0, loss;
     char count[FORMAT_SIZE], number[FORMAT_SIZE] = "-", line[LINE_SIZE], clean[LINE_SIZE];
-    char *values = json_dumps(json_object_get(body, "prediction"),
+    char *values = json_dumps(json_object_get(body, key),
                               JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(DIGITS));
     member_number(body, "example", &example);
     if (member_number(body, "loss", &loss))
         format_number(number, loss);
-    snprintf(line, sizeof line, "   example %s of '%s', loss %s: %s",
-             format_grouped(count, example), stream ? stream : "", number, values ? values : "-");
+    bool scored = json_object_get(body, "loss");
+    snprintf(line, sizeof line, "   example %s of '%s'%s%s: %s", format_grouped(count, example),
+             stream ? stream : "", scored ? ", loss " : "", scored ? number : "",
+             values ? values : "-");
     free(values);
     size_t width = (size_t)lines->columns;
     if (width > sizeof line - 1)
@@ -638,7 +633,10 @@ bool table_print(struct table *table, struct lines *lines, const struct message 
         return print_state(lines, message->body);
     case TOPIC_PREDICTION:
         if (!truths_print(table, lines, message->body, body_time(message->body)))
-            print_prediction(lines, message->body);
+            print_prediction(lines, message->body, "prediction");
+        return true;
+    case TOPIC_VECTOR:
+        print_prediction(lines, message->body, "h");
         return true;
     case TOPIC_STATUS:
         return print_status(table, lines, message->body);

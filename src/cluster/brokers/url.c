@@ -8,6 +8,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "common/text.h"
 
 enum { PORT_MAX = 65535, HEXADECIMAL = 16 };
 
@@ -104,12 +105,11 @@ int url_parse(struct url *url, const char *option, const char *text, const char 
         (!*url->host && !*url->path))
         return fail_form(option, text, form, error);
     bool six = strchr(url->host, ':');
-    int used = snprintf(url->name, sizeof url->name, "%s://%s%s%s", url->scheme, six ? "[" : "",
-                        url->host, six ? "]" : "");
-    if (url->port && used > 0 && (size_t)used < sizeof url->name)
-        used += snprintf(url->name + used, sizeof url->name - (size_t)used, ":%d", url->port);
-    if (used > 0 && (size_t)used < sizeof url->name)
-        snprintf(url->name + used, sizeof url->name - (size_t)used, "%s", url->path);
+    snprintf(url->name, sizeof url->name, "%s://%s%s%s", url->scheme, six ? "[" : "", url->host,
+             six ? "]" : "");
+    if (url->port)
+        text_append(url->name, sizeof url->name, ":%d", url->port);
+    text_append(url->name, sizeof url->name, "%s", url->path);
     return 0;
 }
 

@@ -33,7 +33,8 @@ class Prediction(NamedTuple):
 
     values   float32 (outputs,), of several steps (steps, outputs): as in the topic `prediction`;
              with loss gaussian means, then deviations. With `target: given` and `later`, of its own
-             y, made before it was learned; with `next`, of the stream's next x
+             y, made before it was learned; with `next`, of the stream's next x. Empty with
+             `output.sequence` and `loss: ranking`
     loss     of the targets in this example, nats or squared error; None: it had no targets
     number   of the example
     names    of each value of a step. Classes that are words: the word, None for classes without a
@@ -171,7 +172,7 @@ class Feeder:
         if values is None:
             raise RunnelError(f"{what} is safe, but its prediction was lost with a connection: the daemon sends each "
                               "one only once")
-        if len(values) == 0 or len(values) % steps:
+        if len(values) % steps:
             raise Malformed(f"{what}: invalid prediction: {len(values)} numbers for {steps} steps")
         values = values.reshape(steps, -1) if steps > 1 else values
         return Prediction(values, answer.loss, number, classes=self._shapes.classes, distribution=None

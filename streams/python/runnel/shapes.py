@@ -125,7 +125,7 @@ def _whole(array: Array, name: str, what: str) -> Array:
 def _checked(schema: object, what: str) -> Dict[str, Any]:
     """Return the used members of a schema, with defaults for missing ones."""
     found: Dict[str, Any] = {"target_dtype": None, "target": "", "names": [], "kinds": [], "target_names": [],
-                             "classes": {}, "levels": [], "sequence": {}, "target_sequence": {}}
+                             "classes": {}, "levels": [], "sequence": {}, "target_sequence": {}, "outputs": []}
     found.update(schema if isinstance(schema, dict) else {})
     classes, columns, targets = found["classes"], found.get("columns"), found.get("targets")
     wrong = [name for name, good in {
@@ -138,7 +138,7 @@ def _checked(schema: object, what: str) -> Dict[str, Any]:
            for name in ("sequence", "target_sequence")},
         **{name: texts(found[name]) and (not count or len(found[name]) in (0, count)) for name, count in
            (("names", columns), ("kinds", columns), ("target_names", targets))},
-        "levels": isinstance(found["levels"], list),
+        "levels": isinstance(found["levels"], list), "outputs": texts(found["outputs"]),
         "classes": classes == {} or isinstance(classes, dict) and texts(classes.get("words"))
                    and isinstance(classes.get("forgets"), bool)}.items() if not good]
     if wrong:
@@ -187,7 +187,8 @@ class Shapes:
 
     def _take(self, schema: Mapping[str, Any]) -> None:
         words, kinds = schema["classes"], dict(zip(schema["names"], schema["kinds"]))
-        if words:
+        one = not schema["outputs"]  # else the values are those of all outputs
+        if words and one:
             self.words, self.forgets = words["words"], words["forgets"]
         self.longest = schema["sequence"].get("longest", 0)
         self.y_longest = schema["target_sequence"].get("longest", 0)
@@ -200,7 +201,7 @@ class Shapes:
         self.y_type = WHOLE if schema["target_dtype"] == "uint32" else FLOAT
         of_next = self.x_type == WHOLE or any(kinds.get(name) == "symbol" for name in self.target_names)
         in_x = self.target in ("next", "previous", "same")
-        self.classes = of_next if in_x else self.y_type == WHOLE
+        self.classes = one and (of_next if in_x else self.y_type == WHOLE)
 
     def lacks_names(self, values: Array) -> bool:
         """Whether probabilities (.., classes) include words added after the answer."""
@@ -255,14 +256,14 @@ class Shapes:
         if width is None:
             width = found.shape[-1] if found.ndim else 1
         one_each = width == 1 and found.ndim <= 1
-        if found.ndim > 2 or (not one_each and (found.shape[-1] if found.ndim else 1) != width):
-            form = f"(n, {width}), one row per example" if many else f"({width},), or (steps, {width})"
-            raise ValueError(f"{name} has the shape {array.shape}, but a step of this model has {width} "
-                             f"number{'s' if width != 1 else ''}: pass {form}")
-        found = found.reshape(-1, width)
         longest = self.longest if name == "x" else self.y_longest
-        if longest and not 1 <= len(found) <= longest:
-            raise ValueError(f"{name} must have 1 to {longest} atoms, got {len(found)}")
-        if not longest and not 1 <= len(found) <= wire.STEPS_MAX:
-            raise ValueError(f"{name} must have 1 to {wire.STEPS_MAX} steps, got {len(found)}")
+        if found.ndim > 2 or (not one_each and (found.shape[-1] if found.ndim else 1) != width):
+            row = "atom" if longest else "step"
+            form = f"(n, {width}), one row per example" if many else f"({width},), or ({row}s, {width})"
+            raise ValueError(f"{name} has the shape {array.shape}, but {'an' if longest else 'a'} {row} of this model "
+                             f"has {width} number{'s' if width != 1 else ''}: pass {form}")
+        found = found.reshape(-1, width)
+        most = longest or wire.STEPS_MAX
+        if not 1 <= len(found) <= most:
+            raise ValueError(f"{name} must have 1 to {most} {'atoms' if longest else 'steps'}, got {len(found)}")
         return found

@@ -14,7 +14,7 @@ from .errors import Malformed, Unavailable
 from .peer import Path, Peer
 from .reading import json_object, whole
 
-TOPICS = ("status", "loss", "state", "prediction", "event")
+TOPICS = ("status", "loss", "state", "prediction", "vector", "event")
 QUEUE = 100000  # messages that wait for a slow program
 TICK_MS = 250
 
@@ -22,7 +22,7 @@ TICK_MS = 250
 class Message(Dict[str, Any]):
     """A message that a daemon published, see docs/reference/protocol.md.
 
-    topic      "status", "loss", "state", "prediction" or "event"
+    topic      "status", "loss", "state", "prediction", "vector" or "event"
     missed     messages of this topic that were lost directly before it
     restarted  the daemon was restarted since the last message
     """
