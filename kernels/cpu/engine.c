@@ -35,6 +35,7 @@ struct engine {
     float *slots;             /* (options.slots, layout.size) */
     struct solution solution; /* of a solved output */
     uint64_t updates;
+    size_t longest_run;                    /* STEPs that are computed together */
     size_t newest;                         /* ring position of the newest step */
     size_t ahead;                          /* steps of the plan that are already computed */
     bool stale;                            /* the units' deviations must be recomputed */
@@ -110,6 +111,8 @@ static int cpu_open(struct engine **engine, const struct model *model,
                      optimizer_moments(&options->optimizer), options->threads, error))
         goto fail;
     e->layout = slot_lay_out(&e->network);
+    /* a reader's arrays hold one message, and MEASURE reads them */
+    e->longest_run = network_reader(&e->network) ? 1 : e->network.ring;
     if (model->solved && solution_open(&e->solution, model, error))
         goto fail;
     e->slots = memory_reserve(options->slots * e->layout.size * sizeof(float));
@@ -143,9 +146,7 @@ fail:
 static size_t run_length(const struct engine *e, const struct plan *plan, size_t i) {
     uint32_t slot = plan->operations[i].slot;
     size_t position = plan->operations[i].position, count = 0;
-    /* a reader's arrays hold one message, and MEASURE reads them */
-    size_t most = network_reader(&e->network) ? 1 : e->network.ring;
-    for (; i < plan->count && count < most; i++) {
+    for (; i < plan->count && count < e->longest_run; i++) {
         const struct operation *o = &plan->operations[i];
         if (o->kind == OPERATION_MEASURE || (o->kind == OPERATION_SCORE && o->slot == slot))
             continue;
@@ -236,14 +237,16 @@ static void play_step(struct engine *e, const struct plan *plan, size_t i, float
         memcpy(output, a, e->model->outputs * sizeof(float));
 }
 
-/* The loss of a step with output a and h: one that is late is computed from h, by today's
-   parameters. */
-static double loss_of(struct engine *e, const struct model_head *head, const float *a,
-                      const float *h, const union value *y, float *ranks) {
-    return !head->late    ? e->kernels->loss(e->model, head, a + head->at, y, 1.0f, NULL,
-                                             e->network.loss_scratch)
-           : head->scored ? e->kernels->rank(&e->network, head, h, y, ranks)
-                          : e->kernels->write(&e->network, head, h, y);
+/* The loss of a late head, from h of the step and by today's parameters. */
+static double late_loss(struct engine *e, const struct model_head *head, const float *h,
+                        const union value *y, float *ranks) {
+    return head->scored ? e->kernels->rank(&e->network, head, h, y, ranks)
+                        : e->kernels->write(&e->network, head, h, y);
+}
+
+static double loss_of(const struct engine *e, const struct model_head *head, const float *a,
+                      const union value *y) {
+    return e->kernels->loss(e->model, head, a + head->at, y, 1.0F, NULL, e->network.loss_scratch);
 }
 
 /* The bank of a head that ranks; NULL: it does not. */
@@ -273,9 +276,13 @@ static double play_score(struct engine *e, const struct operation *o, const unio
     float *s = slot(e, o->slot);
     const struct model_head *head = &e->model->heads[o->horizon];
     const float *a = slot_output(&e->layout, s, o->position);
-    if (!head->late)
+    double loss;
+    if (head->late) {
+        loss = late_loss(e, head, slot_solved(&e->layout, s, o->position), y, scored);
+    } else {
         memcpy(scored, a + head->at, head->scored * sizeof(float));
-    double loss = loss_of(e, head, a, slot_solved(&e->layout, s, o->position), y, scored);
+        loss = loss_of(e, head, a, y);
+    }
     if (o->learn)
         keep_target(e, o, y, loss);
     return loss;
@@ -316,10 +323,12 @@ static void probe(struct engine *e, const struct network_steps *steps,
     e->kernels->forward(n, steps, targets->from);
     for (size_t k = targets->from * horizons; k < steps->count * horizons; k++) {
         size_t position = network_position(n, steps->first, k / horizons);
-        if (e->targets[k])
-            loss += (double)e->model->heads[k % horizons].weight *
-                    loss_of(e, &e->model->heads[k % horizons], n->output + position * n->padded,
-                            top_output(n, position), e->targets[k], NULL);
+        const struct model_head *head = &e->model->heads[k % horizons];
+        const union value *y = e->targets[k];
+        if (y)
+            loss += (double)head->weight *
+                    (head->late ? late_loss(e, head, top_output(n, position), y, NULL)
+                                : loss_of(e, head, n->output + position * n->padded, y));
     }
     result->plasticity = activity_removed(before, loss / (double)targets->terms);
     measure_growth(e->kernels, n, result);

@@ -192,7 +192,7 @@ static float *running(const struct network *n, const struct tensor *tensor, size
 void network_copy(const struct network *n, float *block, const struct tensor *tensor, float *values,
                   bool read) {
     size_t columns = is_matrix(tensor) ? tensor->columns : 1;
-    for (size_t i = 0; i < tensor_size(tensor); i++) {
+    for (size_t i = 0, count = tensor_size(tensor); i < count; i++) {
         float *own = is_running(tensor) ? running(n, tensor, i)
                                         : &block[block_index(n, tensor, i / columns, i % columns)];
         memory_copy(own, values + i, sizeof *own, read);

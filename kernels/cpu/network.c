@@ -68,14 +68,15 @@ static void project_inputs(struct network *n, const struct network_steps *steps,
     const struct network_layer *l = &n->layers[k];
     const float *w = n->parameters + l->at[TENSOR_WEIGHT_IH];
     const float *bias = n->parameters + l->at[TENSOR_BIAS_IH];
+    bool column = is_column(n, k);
     for (size_t t = 0; t < steps->count; t++) {
         n->x[t] = layer_row(n, steps, k, t);
         n->y[t] = l->summed_ih + network_position(n, steps->first, t) * l->rows;
-        if (is_column(n, k))
+        if (column)
             matrix_copy_column(w, l->rows, l->inputs, symbol_id(*steps->inputs[t]),
                                symbol_sign(*steps->inputs[t]), bias, n->y[t]);
     }
-    if (!is_column(n, k))
+    if (!column)
         split_project(n, w, l->rows, l->inputs, bias, n->x, n->y, steps->count);
 }
 
@@ -83,9 +84,9 @@ static void project_inputs(struct network *n, const struct network_steps *steps,
    The check is needed for damaged checkpoints. */
 static void keep_ages(const struct network *n, const struct network_steps *steps) {
     float most = (float)n->ages_most - 1.0f;
-    for (size_t t = 0; t < steps->count; t++) {
-        float age = n->ages_most ? fmaxf(steps->state[n->age], 0.0f) + (float)t : 0.0f;
-        n->ages[network_position(n, steps->first, t)] = n->ages_most ? fminf(age, most) : 0.0f;
+    for (size_t t = 0; n->ages_most && t < steps->count; t++) {
+        float age = fmaxf(steps->state[n->age], 0.0f) + (float)t;
+        n->ages[network_position(n, steps->first, t)] = fminf(age, most);
     }
 }
 

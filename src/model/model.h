@@ -415,6 +415,13 @@ static inline bool model_has_target(const struct model *model, enum target targe
             return true;
     return false;
 }
+static inline bool model_waits_for_x(const struct model *model) {
+    return model_has_target(model, TARGET_NEXT);
+}
+static inline bool model_waits_for_labels(const struct model *model) {
+    return model_has_target(model, TARGET_LATER);
+}
+
 /* Whether the scale of an only output, or of x, is that of the head's targets. */
 static inline bool model_scales(const struct model *model, size_t head) {
     const struct output *output = model_output(model, model->heads[head].output);

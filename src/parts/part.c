@@ -28,28 +28,27 @@ void parts_collect(struct part_host *host) {
     }
 }
 
-static void fill_input(struct part_host *host, struct step *step) {
+static inline void fill_input(struct part_host *host, struct step *step) {
     memcpy(step->values, step->x, host->model->x_size * sizeof *step->values);
     PARTS_EACH(host, part, input)
     part->kind->input(part->self, step);
 }
 
-/* The atoms follow their number, and zeros follow them. Each is encoded as an x. */
 static void fill_message(struct part_host *host, struct step *step) {
     const struct model *model = host->model;
+    const void *x = step->x;
     union value *row = step->input, *values = step->values == row ? NULL : step->values;
     size_t atoms = step->example->atoms, used = 1 + atoms * model->features_atom;
     row->id = (uint32_t)atoms;
     for (size_t n = 0; n < atoms; n++) {
-        step->x = unaligned_at(step->example->x, n * model->x_size);
+        step->x = unaligned_at(x, n * model->x_size);
         step->input = row + 1 + n * model->features_atom;
         step->values = values ? values : step->input;
         fill_input(host, step);
     }
     memset(row + used, 0, (model->features - used) * sizeof *row);
-    step->x = step->example->x;
-    step->input = step->values = row;
-    step->original = step->seen = row;
+    step->x = x;
+    step->original = step->seen = step->input = step->values = row;
 }
 
 void parts_fill_input(struct part_host *host, struct step *step) {

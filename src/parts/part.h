@@ -275,7 +275,8 @@ static inline const char *part_member_name(const struct part_host *host, size_t 
 void parts_collect(struct part_host *host);
 
 /* Fills step->input (features,) from its x, and sets the targets in x. step->values: a buffer
-   (x_size,), or step->input. */
+   (x_size,), or step->input. The atoms of a message, each like an x, follow their number, and zeros
+   follow them. */
 void parts_fill_input(struct part_host *host, struct step *step);
 
 /* Passes a target to all parts. */

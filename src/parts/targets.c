@@ -35,6 +35,13 @@ struct open_step {
     uint64_t classes;            /* classes known before its example, with a vocabulary */
 };
 
+/* A head of the model, or of a list of outputs. */
+struct head {
+    const struct output *output;
+    bool scaled, classes;
+    size_t together; /* first numbers of its target that are learned only together */
+};
+
 /* Arrays by slot and place (model_place). */
 struct targets {
     struct part_host *host;
@@ -43,8 +50,8 @@ struct targets {
     const struct loss_kind *loss;
     struct scaler *scaler; /* the targets' scaler; NULL: not scaled */
     bool relative;
-    bool scaled[AHEAD_MAX]; /* (heads,) */
-    bool at_once;           /* targets of some output are known with the step's x */
+    struct head heads[AHEAD_MAX];
+    bool at_once; /* targets of some output are known with the step's x */
     /* Whether targets of some output are in x, and the stream's later x is waited for; whether
        labels are; and the head whose target is sent, if one is. */
     bool in_x, next, labels;
@@ -84,7 +91,7 @@ static const double *scale_row(const struct targets *targets, size_t row, bool d
 }
 
 static const struct output *output_of(const struct targets *t, size_t head) {
-    return model_output(t->model, t->model->heads[head].output);
+    return t->heads[head].output;
 }
 
 static size_t numbers_of(const struct targets *t, size_t head) {
@@ -116,8 +123,8 @@ static int targets_open(void **self, struct part_host *host, struct error *error
     t->output = &model->architecture.output;
     t->loss = loss_kind(t->output->loss);
     t->in_x = model_has_output(model, true);
-    t->next = model_has_target(model, TARGET_NEXT);
-    t->labels = model_has_target(model, TARGET_LATER);
+    t->next = model_waits_for_x(model);
+    t->labels = model_waits_for_labels(model);
     t->sent = model_output_with(model, false);
     t->ranks = t->loss->class_id && host->config->preset != PRESET_SYMBOLS;
     t->scaler = !t->in_x                                       ? scaling_target_scaler(host)
@@ -126,8 +133,12 @@ static int targets_open(void **self, struct part_host *host, struct error *error
     t->relative = t->output->relative == RELATIVE_TRUE;
     size_t scaled = t->in_x ? model_output_with(model, true) : 0;
     t->size = model->heads[scaled].target_size;
-    for (size_t h = 0; h < model->horizons; h++)
-        t->scaled[h] = t->scaler && model_scales(model, h);
+    for (size_t h = 0; h < model->horizons; h++) {
+        const struct output *output = model_output(model, model->heads[h].output);
+        t->heads[h] = (struct head){
+            output, t->scaler && model_scales(model, h), output_has_classes(output),
+            output_ranks(output) ? model->heads[h].target_size : loss_kind(output->loss)->together};
+    }
     t->row = model->target_size;
     t->sent_size = model->y_size;
     t->places = model_places(model, host->window);
@@ -302,13 +313,11 @@ static int close_known(const struct targets *t, uint32_t slot, struct error *err
 /* Returns whether some of the head's target is observed; a message has atoms, and a candidate all
    of its numbers. */
 static bool is_observed(const struct targets *t, size_t head, const union value *target) {
-    const struct output *output = output_of(t, head);
-    size_t size = numbers_of(t, head);
-    if (output_is_message(output))
+    size_t size = numbers_of(t, head), together = t->heads[head].together;
+    if (output_is_message(output_of(t, head)))
         return target->id > 0;
-    if (output_has_classes(output))
+    if (t->heads[head].classes)
         return target->id != WIRE_NO_CLASS;
-    size_t together = output_ranks(output) ? size : loss_kind(output->loss)->together;
     for (size_t k = together; k < size; k++)
         if (!isnan(target[k].real))
             return true;
@@ -344,7 +353,7 @@ static void score(struct targets *t, uint32_t slot, size_t age, size_t horizon, 
                   bool learn) {
     struct open_step *open = step_of_age(t, slot, age);
     size_t place = place_of(t, slot, age);
-    bool first = t->model->heads[horizon].output == 0, scaled = t->scaled[horizon];
+    bool first = t->model->heads[horizon].output == 0, scaled = t->heads[horizon].scaled;
     const struct target_arrival come = {
         .slot = slot,
         .age = age,
@@ -388,7 +397,7 @@ static void fill(const struct targets *t, size_t head, const void *seen, const v
                  union value *target) {
     const struct output *output = output_of(t, head);
     size_t size = numbers_of(t, head);
-    bool held = seen != original && !output_is_message(output) && !output_has_classes(output);
+    bool held = seen != original && !output_is_message(output) && !t->heads[head].classes;
     memcpy(target, seen, size * sizeof *target);
     for (size_t k = 0; held && k < size; k++)
         if (isnan(unaligned_float(original, k)))
@@ -407,7 +416,7 @@ static void score_previous(struct targets *t, size_t head, const struct step *st
     const double *deviations = scale_row(t, t->host->row, true);
     union value *target = next_target(t);
     memcpy(target, before, numbers_of(t, head) * sizeof *target);
-    for (size_t k = 0; t->scaled[head] && k < t->size; k++)
+    for (size_t k = 0; t->heads[head].scaled && k < t->size; k++)
         if (!isnan(target[k].real))
             target[k].real = scaler_scale_with(t->scaler, output_column(output, k), means[k],
                                                deviations[k], target[k].real);
@@ -477,7 +486,7 @@ static void score_sent(struct targets *t, uint32_t slot, size_t age, const struc
         fill_message(t, example, target);
     else
         memcpy(target, y, numbers_of(t, t->sent) * sizeof *target);
-    for (size_t k = 0; t->scaled[t->sent] && k < t->size; k++)
+    for (size_t k = 0; t->heads[t->sent].scaled && k < t->size; k++)
         if (!isnan(target[k].real))
             target[k].real = scaler_scale(t->scaler, k, target[k].real);
     score(t, slot, age, t->sent, example->target_atoms ? target : y, example->learn);
@@ -518,39 +527,29 @@ const char *targets_label_refusal(enum label_refusal why) {
     return names[why];
 }
 
-static void explain_refusal(const struct example *label, enum label_refusal reason, size_t steps,
-                            char why[WHY_SIZE]) {
+static void refuse(const struct learner_observer *observer, const struct example *label,
+                   enum label_refusal reason, size_t steps) {
+    char why[WHY_SIZE];
     uint64_t of = label->label_sequence;
-    switch (reason) {
-    case LABEL_UNKNOWN:
+    if (!observer->refused)
+        return;
+    if (reason == LABEL_UNKNOWN)
         snprintf(why, WHY_SIZE,
                  "no open step of the example %" PRIu64 " of epoch %" PRIu32
                  " in its stream: not received, already labelled, or closed by "
                  "model.output.patience or the end of its sequence",
                  of, label->label_epoch);
-        return;
-    case LABEL_LABELLED:
+    else if (reason == LABEL_LABELLED)
         snprintf(why, WHY_SIZE, "the example %" PRIu64 " is already labelled", of);
-        return;
-    case LABEL_CLOSED:
+    else if (reason == LABEL_CLOSED)
         snprintf(why, WHY_SIZE,
                  "the first steps of the example %" PRIu64 " are already closed by "
                  "model.output.patience",
                  of);
-        return;
-    default:
+    else
         snprintf(why, WHY_SIZE,
                  "the label has %zu targets, but the example %" PRIu64 " has %zu steps",
                  label->steps, of, steps);
-    }
-}
-
-static void refuse(const struct learner_observer *observer, const struct example *label,
-                   enum label_refusal reason, size_t steps) {
-    char why[WHY_SIZE];
-    if (!observer->refused)
-        return;
-    explain_refusal(label, reason, steps, why);
     observer->refused(observer->context, label, reason, why);
 }
 
@@ -586,7 +585,7 @@ static size_t find_labelled(const struct targets *t, uint32_t slot, const struct
 
 static int take_targets(struct targets *t, uint32_t slot, size_t age, const struct example *label,
                         struct error *error) {
-    for (size_t n = 0; t->scaled[t->sent] && n < label->steps; n++)
+    for (size_t n = 0; t->heads[t->sent].scaled && n < label->steps; n++)
         scaler_add(t->scaler, unaligned_at(label->y, n * t->sent_size));
     for (size_t n = 0; n < label->steps; n++) {
         if (t->host->make_room(t->host, error))
@@ -654,7 +653,8 @@ static void add_score(const struct targets *t, const struct scored *score,
     const struct model_head *head = &t->model->heads[score->horizon];
     const struct loss_kind *loss = loss_kind(output_of(t, score->horizon)->loss);
     const double *offsets =
-        t->scaled[score->horizon] ? t->score_scales + score->number * 2 * t->size : NULL;
+        t->heads[score->horizon].scaled ? t->score_scales + score->number * 2 * t->size : NULL;
+    double squares = sums->squared_error;
     bool errors = loss->metrics & METRIC_RMSE;
     for (size_t k = 0; errors && k < head->target_size; k++) {
         double a = score->output[k], known = offsets ? offsets[k] : -(double)score->target[k].real;
@@ -663,11 +663,12 @@ static void add_score(const struct targets *t, const struct scored *score,
             t->errors[k] = isnan(known) ? NAN : difference;
         if (isnan(known))
             continue;
-        sums->squared_error += difference * difference;
+        squares += difference * difference;
         sums->observed++;
         if (columns)
             column_error_add(&columns[k], difference, score->of_baseline[k]);
     }
+    sums->squared_error = squares;
     if (loss->class_id && (t->ranks || !columns))
         count_class(score, head->scored, &sums->correct, &sums->observed);
     else if (!loss->class_id && loss->metrics & METRIC_ACCURACY)
@@ -679,10 +680,11 @@ static void targets_scored(void *self, struct planned *example, struct scored *s
     struct output_sums sums = {.squared_error = example->squared_error,
                                .observed = example->observed,
                                .correct = example->correct};
-    if (output_baseline(t->output) == BASELINE_CHANCE)
-        score->baseline = log((double)score->output[1]);
-    if (t->model->heads[score->horizon].late)
+    if (t->model->heads[score->horizon].late) {
+        if (output_baseline(t->output) == BASELINE_CHANCE)
+            score->baseline = log((double)score->output[1]);
         return;
+    }
     add_score(t, score, t->host->errors.columns, &sums);
     score->errors = t->loss->metrics & METRIC_RMSE ? t->errors : NULL;
     example->squared_error = sums.squared_error;
@@ -953,8 +955,8 @@ static const char *targets_valid(void *self, uint32_t slot) {
 
 bool targets_window_valid(const struct model *model, const struct member *member,
                           const struct learner_window *window) {
-    size_t least = model_has_target(model, TARGET_NEXT),
-           most = least || model_has_target(model, TARGET_LATER) ? member->model->open : 0;
+    size_t least = model_waits_for_x(model),
+           most = least || model_waits_for_labels(model) ? member->model->open : 0;
     bool begun = !window->next && !window->length && !window->closed && !window->terms;
     /* no step since a member's reset, or since windows started from scratch */
     if (begun && !window->open)
