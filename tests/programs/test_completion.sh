@@ -67,7 +67,7 @@ offers 'a directory|a file|' runneld --config ''
 offers 'a directory|a file|' runneld -f a
 offers 'learning.clip|' runneld --set learning.cl
 offers 'learning.clip|' runneld --set = learning.cl
-offers 'model.layers.N.cell|' runneld --explain model.layers.N.c
+offers 'model.layers.N.cell|' runneld --explain model.layers.N.ce
 offers 'learning.clip|' runnel-bench --set learning.cl
 offers 'loss|' runnel-watch -t l
 offers '|' runnel-watch --count ''
