@@ -660,7 +660,7 @@ static void add_score(const struct targets *t, const struct scored *score,
         double a = score->output[k], known = offsets ? offsets[k] : -(double)score->target[k].real;
         double difference = offsets ? known + offsets[t->size + k] * a : known + a;
         if (columns)
-            t->errors[k] = isnan(known) ? NAN : difference;
+            t->errors[k] = difference; /* NaN, if it is unknown */
         if (isnan(known))
             continue;
         squares += difference * difference;
