@@ -54,7 +54,7 @@ struct journal_options {
     size_t target_bytes;
     bool messages, target_messages; /* x, and y, of a step are atoms, as many as their bytes */
     size_t words_bytes;             /* words of one example; 0: no words */
-    size_t steps_max;         /* maximum of steps or atoms in one example */
+    size_t steps_max;               /* maximum of steps or atoms in one example */
     const char *name;               /* the daemon's, for messages */
     const char *digest;             /* the configuration's: see struct config */
     /* The digest of an earlier configuration of the checkpoint, or NULL: its journal must end at

@@ -168,7 +168,8 @@ static void test_text(void **state) {
         "    - cell: gru\n      size: 4\n      norm: layer\n      gain: 1\n      recurrent: full\n"
         "      memory: 0\n"
         "    - cell: dense\n      size: 3\n      norm: layer\n      activation: relu\n"
-        "      taps: 1\n      dilation: 1\n      residual: false\n      gain: 1\n  output:\n    loss: squared\n    size: 2\n    target: given\n";
+        "      taps: 1\n      dilation: 1\n      residual: false\n      gain: 1\n  output:\n    "
+        "loss: squared\n    size: 2\n    target: given\n";
     assert_int_equal(strncmp(text, begin, strlen(begin)), 0);
     assert_non_null(strstr(text, "\n    rate: 0.3  # set while running; configured: 1.0e-05\n"));
     assert_non_null(strstr(text, "\n  directory: /s\n"));
