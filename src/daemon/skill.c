@@ -156,6 +156,7 @@ static void add_interval(const struct skill *s, struct interval *into, const str
         sums->squared_error += errors->outputs[k].squared_error;
         sums->recall_1 += errors->outputs[k].recall_1;
         sums->recall_10 += errors->outputs[k].recall_10;
+        sums->recall_20 += errors->outputs[k].recall_20;
         sums->rank += errors->outputs[k].rank;
         sums->among += errors->outputs[k].among;
     }
@@ -247,6 +248,7 @@ static const char *print_outputs(struct skill *s, const struct interval *interva
             PUT("rank", sums->rank / scored);
             PUT("recall_1", (double)sums->recall_1 / scored);
             PUT("recall_10", (double)sums->recall_10 / scored);
+            PUT("recall_20", (double)sums->recall_20 / scored);
             PUT("among", sums->among / scored);
         }
 #undef PUT
@@ -272,6 +274,7 @@ static void report_interval(struct skill *s, const struct interval *interval,
     report->metric_rank = first->rank / (double)first->scored; /* NAN without one, or a ranking */
     report->metric_recall_1 = (double)first->recall_1 / (double)first->scored;
     report->metric_recall_10 = (double)first->recall_10 / (double)first->scored;
+    report->metric_recall_20 = (double)first->recall_20 / (double)first->scored;
     report->metric_among = first->among / (double)first->scored;
     if (s->options.architecture->other_count)
         report->outputs = print_outputs(s, interval);

@@ -57,9 +57,9 @@ struct distribution_error {
 
 /* Sums over the scores of an output of a list, or of a late one: those with a finite loss, and as
    in struct learned. Of a ranking also of ranks and numbers of candidates, and the counts of ranks
-   up to 1 and 10. */
+   up to 1, 10 and 20. */
 struct output_sums {
-    uint64_t scored, observed, correct, recall_1, recall_10;
+    uint64_t scored, observed, correct, recall_1, recall_10, recall_20;
     double loss, squared_error, rank, among;
 };
 

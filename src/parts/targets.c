@@ -692,13 +692,12 @@ static void targets_scored(void *self, struct planned *example, struct scored *s
     example->correct = sums.correct;
 }
 
-enum { RECALL_RANKS = 10 };
-
 static void add_rank(struct output_sums *sums, float rank, float among) {
     sums->rank += (double)rank;
     sums->among += (double)among;
     sums->recall_1 += rank <= 1;
-    sums->recall_10 += rank <= RECALL_RANKS;
+    sums->recall_10 += rank <= 10;
+    sums->recall_20 += rank <= 20;
 }
 
 void targets_add(struct part_host *host, const struct scored *score) {

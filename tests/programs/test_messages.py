@@ -163,7 +163,7 @@ def test_a_ranking():
             assert metric["among"] is None and messages[n]["baseline"] is None, messages[n]
             continue
         assert metric["among"] == among and 1 <= metric["rank"] <= among, messages[n]
-        assert metric["recall_1"] == (metric["rank"] == 1) and metric["recall_10"] == 1, messages[n]
+        assert metric["recall_1"] == (metric["rank"] == 1) and metric["recall_10"] == metric["recall_20"] == 1, messages[n]
         assert math.isclose(messages[n]["baseline"], math.log(among), rel_tol=1e-6), messages[n]
     hinge = published(inputs, ranking + ", objective: hinge", [[b"s", numbers([x], "I")] for x in items])[-1]
     assert "baseline" not in hinge and "skill" not in hinge and hinge["metric"]["rank"] >= 1, hinge
