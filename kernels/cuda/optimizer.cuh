@@ -188,6 +188,7 @@ PHASE void conclude() {
         return;
     struct update_result *result = n.queue->updates + n.current->update;
     result->applied = v.applies;
+    result->empty = false;
     n.state->applied = v.applies;
     result->gradient_norm = v.norm;
     result->update_ratio = v.applies && sums[1] > 0 ? sqrt(sums[0] / sums[1]) : 0;

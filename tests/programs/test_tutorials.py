@@ -85,7 +85,8 @@ def test_logs(directory):
     log.write_text("".join(f"2026-01-01 {n // 3600:02}:{n // 60 % 60:02}:{n % 60:02} {line}\n"
                            for n, line in enumerate(log_with_errors())), encoding="utf-8")
     with pages.Reader(directory, pages.read("docs/how-to/logs.md"), {LOG: str(log)}) as reader:
-        assert reader.read(skip=["runnel-feed journal"]) == 5
+        assert reader.read(skip=["runnel-feed journal", "runneld --config conf/next-line",
+                                 "runnel-feed lines --message"]) == 5
         reader.until(lambda: "disk error at sector 0" in reader.output(0, "third"), "an alarm")
 
 
