@@ -61,10 +61,11 @@ static void require_buildable(const struct config *config) {
     }
     REQUIRE(model.parameters == sum, "%zu parameters", model.parameters);
     REQUIRE(decoder_open(&decoder, &model, true, NULL) == 0, "no decoder");
-    unsigned __int128 numbers =
-        config->architecture.input.kind == INPUT_SYMBOL ? 1 : config->architecture.input.size;
-    REQUIRE(decoder_frame_max(decoder) >= numbers * EXAMPLE_STEPS_MAX * sizeof(float),
-            "a frame of %zu bytes", decoder_frame_max(decoder));
+    const struct input *input = &config->architecture.input;
+    unsigned __int128 numbers = input->kind == INPUT_SYMBOL ? 1 : input->size;
+    size_t rows = input_is_message(input) ? input->sequence.longest : EXAMPLE_STEPS_MAX;
+    REQUIRE(decoder_frame_max(decoder) >= numbers * rows * sizeof(float), "a frame of %zu bytes",
+            decoder_frame_max(decoder));
     decoder_close(&decoder);
     REQUIRE(*config->name && strlen(config->digest) == CONFIG_DIGEST_SIZE - 1, "name or digest");
     REQUIRE(config->learning.stride >= 1 && config->learning.stride <= config->learning.window &&
