@@ -263,7 +263,7 @@ static const struct {
     {VECTORS(CANDIDATES ", target: next, candidates: {kind: real, size: 4}"), NULL,
      "model.output.candidates: expected the input's real 3 with target: next, got real 4"},
     {VECTORS("loss: ranking, size: 5, candidates: {kind: real, size: 3}"), NULL,
-     "model.output.negatives: missing; expected a whole number from 1 to 65536 (last targets of "
+     "model.output.negatives: missing; expected a whole number from 1 to 4096 (last targets of "
      "all "
      "streams that a target is ranked among)"},
     {VECTORS("loss: squared, size: 3, negatives: 4"), NULL,
