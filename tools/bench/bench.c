@@ -242,8 +242,10 @@ static int open_cpu(struct bench *b, struct error *error) {
     char instructions[32];
     bench_learner_instructions(b->learner, instructions, sizeof instructions);
     machine_open(&b->report.machine, instructions);
-    b->report.split =
-        !b->arguments->members && !(b->config.members_given && !b->config.member_count);
+    /* the parts' time needs an engine's x and targets, which messages and rankings have no data for
+     */
+    b->report.split = !b->arguments->members && b->model.chain_count == 1 &&
+                      !(b->config.members_given && !b->config.member_count);
     return b->report.split
                ? bench_split_open(&b->split, &b->config, &b->model, &b->data, instructions, error)
                : 0;
