@@ -175,6 +175,21 @@ def test_every_kind_of_model():
         assert "socket" not in found["us"]
 
 
+def test_messages_and_rankings():
+    """A writer of given classes has targets of another form than steps have."""
+    learning = "learning: {window: 1, stride: 1, optimizer: {kind: adam, rate: 0.001}}\n"
+    head = "name: a\nmodel:\n  input: {kind: symbol, size: 50, embedding: 8, sequence: {layers: [{cell: gru, size: 8}]}}\n"
+    layers = "sequence: {layers: [{cell: gru, size: 8}], embedding: 8, longest: 8}"
+    ranking = "loss: ranking, size: 4, negatives: 5, candidates: {kind: real, size: 3}"
+    with tempfile.TemporaryDirectory() as directory:
+        for output in f"loss: softmax, size: 50, target: given, {layers}", ranking:
+            path = pathlib.Path(directory, "a.yaml")
+            path.write_text(f"{head}  layers: []\n  output: {{{output}}}\n{learning}", encoding="utf-8")
+            done = run("--config", path, "--seconds", 0, "--examples", 200, "--json")
+            assert done.returncode == 0, (output, done.returncode, done.stderr)
+            assert json.loads(done.stdout)["memory"]["skipped"] == 0, done.stdout
+
+
 def test_latency():
     latency = measure("gru64")["latency_us"]
     assert latency["examples"] > 0 and 0 < latency["p50"] <= latency["p99"], latency
